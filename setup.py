@@ -1,0 +1,103 @@
+"""Build of mps_ds: setuptools drives CMake, which fills the package folder with native code.
+
+MPS_DS_BUILD       "metal" (default): everything. "cpu": only what needs no Metal.
+MPS_DS_BUILD_DIR   CMake's build folder (default: build/<platform>-<python>-<kind>); kept for fast rebuilds.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+
+ROOT = Path(__file__).resolve().parent
+KINDS = ("metal", "cpu")
+
+
+def build_kind() -> str:
+    """What MPS_DS_BUILD asks for."""
+    kind = os.environ.get("MPS_DS_BUILD", "metal")
+    if kind not in KINDS:
+        raise SystemExit(f"MPS_DS_BUILD={kind}: accepted are {', '.join(KINDS)}")
+    return kind
+
+
+def check_platform(kind: str) -> None:
+    """Refuse a machine that cannot build, before CMake says it less clearly."""
+    if sys.platform == "darwin":
+        if platform.machine() != "arm64":
+            raise SystemExit(
+                "mps_ds needs Apple Silicon and a native arm64 Python; this Python is "
+                f"{platform.machine()} (on an Apple Silicon Mac: it runs under Rosetta). "
+                "Install one with:\n    brew install python@3.12"
+            )
+        if kind == "metal" and subprocess.run(["xcrun", "--find", "clang++"]).returncode:
+            raise SystemExit(
+                "mps_ds needs Apple's command-line tools. Install them with:\n"
+                "    xcode-select --install"
+            )
+    elif not sys.platform.startswith("linux"):
+        raise SystemExit(f"mps_ds builds on macOS (arm64) and Linux, not on {sys.platform}")
+
+
+def tool(name: str) -> str:
+    """Path of cmake or ninja: from this Python's environment, else from PATH."""
+    folder = Path(sys.executable).parent
+    found = shutil.which(name, path=f"{folder}{os.pathsep}{os.environ.get('PATH', '')}")
+    if not found:
+        raise SystemExit(
+            f"mps_ds needs {name} to build. Install it with:\n"
+            f"    {sys.executable} -m pip install {name}"
+        )
+    return found
+
+
+class CMakeBuild(build_ext):
+    """Configures, builds and installs the native code into the package folder."""
+
+    def run(self) -> None:
+        kind = build_kind()
+        check_platform(kind)
+        default = f"build/{sysconfig.get_platform()}-{sys.implementation.cache_tag}-{kind}"
+        folder = Path(os.environ.get("MPS_DS_BUILD_DIR", ROOT / default)).resolve()
+        target = ROOT / "python" if self.inplace else Path(self.build_lib).resolve()
+        configure = [
+            tool("cmake"), "-S", str(ROOT), "-B", str(folder), "-G", "Ninja",
+            f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}",
+            f"-DPython3_EXECUTABLE={sys.executable}",
+            f"-DMPS_DS_METAL={'ON' if kind == 'metal' else 'OFF'}",
+        ]  # fmt: skip
+        if sys.platform == "darwin":
+            configure += [
+                "-DCMAKE_OSX_ARCHITECTURES=arm64",
+                "-DCMAKE_OSX_DEPLOYMENT_TARGET=14.0",
+            ]
+        for command in (
+            configure,
+            [tool("cmake"), "--build", str(folder)],
+            [tool("cmake"), "--install", str(folder), "--prefix", str(target)],
+        ):
+            if subprocess.run(command).returncode:
+                raise SystemExit(f"mps_ds: this step of the build failed: {' '.join(command)}")
+
+
+class BuildPy(build_py):
+    """Adds the start-up hook that turns MPS_DS_SOFT=1 into a software `mps` device."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:
+            self.copy_file(str(ROOT / "python" / "mps_ds_soft.pth"), self.build_lib)
+
+
+setup(
+    # CMake knows the sources; the extension's name alone makes the wheel a platform wheel.
+    ext_modules=[Extension("mps_ds._C", sources=[])],
+    cmdclass={"build_ext": CMakeBuild, "build_py": BuildPy},
+)
