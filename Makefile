@@ -1,0 +1,51 @@
+# Every target works on a fresh machine: tools/setup.sh installs what is missing and skips what is there.
+# PYTHON=/path/to/python3 chooses a Python, ARGS="-k adam" adds arguments for pytest or the self test.
+
+SHELL := /bin/bash
+VENV := $(if $(MPS_DS_VENV),$(MPS_DS_VENV),.venv)
+PY := $(VENV)/bin/python
+export PYTHON MPS_DS_VENV
+
+# The software device stands in for the GPU where there is no Mac; on a Mac the real one is used.
+ifneq ($(shell uname -s),Darwin)
+export MPS_DS_SOFT := 1
+endif
+# Test runs and small tensors gain nothing from more threads, and two pools fight over the cores.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help selftest test test-all lint format build dev clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(firstword $(MAKEFILE_LIST))
+
+selftest:  ## set up this machine, build, and show that everything works on it
+	@tools/setup.sh install
+	@cd / && "$(abspath $(PY))" -m mps_ds.selftest $(ARGS)
+
+test: lint  ## set up this machine, check the sources, build, run the tests
+	@tools/setup.sh test
+	@"$(PY)" -m pytest -m "not slow" $(ARGS)
+
+test-all: lint  ## the same with the tests that take long
+	@tools/setup.sh test
+	@"$(PY)" -m pytest $(ARGS)
+
+lint:  ## ruff, mypy and clang-format; changes nothing
+	@tools/setup.sh tools
+	@tools/lint.sh check "$(PY)"
+
+format:  ## let ruff and clang-format rewrite the sources
+	@tools/setup.sh tools
+	@tools/lint.sh fix "$(PY)"
+
+build:  ## build and install into .venv
+	@tools/setup.sh install
+
+dev:  ## build into build/stage for quick turns: PYTHONPATH=build/stage .venv/bin/python
+	@tools/setup.sh tools
+	@PATH="$(abspath $(VENV))/bin:$$PATH" tools/stage.sh build/dev build/stage
+
+clean:  ## remove what was built; the environment stays (rm -rf .venv removes it too)
+	rm -rf build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -f "$(VENV)/.mps_ds/installed"

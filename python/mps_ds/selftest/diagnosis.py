@@ -1,0 +1,239 @@
+"""What the facts about a machine mean: a machine that cannot work, why, and what to do.
+
+Every rule is a pure function of a `Machine`, so tests feed each case. Rules run in order, and the
+order is that of cause: a Rosetta Python explains a missing MPS device, not the other way round.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mps_ds.selftest.machine import Machine
+
+OLDEST_MACOS = 14
+OLDEST_TORCH = (2, 10)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong (`fatal`), or that the user should know."""
+
+    name: str
+    problem: str
+    remedy: str
+    fatal: bool = True
+
+
+Rule = Callable[[Machine], Finding | None]
+
+
+def operating_system(machine: Machine) -> Finding | None:
+    """Only macOS has Metal, only Linux has the software device."""
+    if machine.system in ("Darwin", "Linux"):
+        return None
+    return Finding(
+        "operating-system",
+        f"mps_ds runs on macOS, and on Linux with a software device; this is {machine.system}.",
+        "Use a Mac with Apple silicon.",
+    )
+
+
+def rosetta(machine: Machine) -> Finding | None:
+    """An x86_64 Python on an arm Mac: it runs, but sees no Metal tensors."""
+    if machine.system != "Darwin" or machine.arch == "arm64":
+        return None
+    if not (machine.translated or machine.apple_silicon):
+        return None
+    return Finding(
+        "rosetta",
+        f"this Python ({machine.executable}) is an Intel build ({machine.arch}) that runs under "
+        "Rosetta on an Apple silicon Mac. PyTorch's MPS device does not exist there.",
+        "Use a native arm64 Python, for example\n"
+        "    brew install python@3.12\n"
+        "(from a Homebrew below /opt/homebrew; one below /usr/local is itself the Intel build), or\n"
+        "Miniforge for arm64. If `arch` prints i386, the terminal itself runs under Rosetta: clear\n"
+        '"Open using Rosetta" in its Finder info. Then make the environment anew.',
+    )
+
+
+def intel_mac(machine: Machine) -> Finding | None:
+    """A Mac without Apple silicon."""
+    if machine.system != "Darwin" or machine.apple_silicon or machine.arch == "arm64":
+        return None
+    return Finding(
+        "intel-mac",
+        f"this Mac ({machine.chip or machine.arch}) has no Apple silicon; the kernels need an M1 or later.",
+        "Use a Mac with an M1 or later.",
+    )
+
+
+def macos_too_old(machine: Machine) -> Finding | None:
+    """Metal 3.1, and with it bfloat, came with macOS 14."""
+    if machine.system != "Darwin" or machine.macos is None:
+        return None
+    if int(machine.macos.split(".")[0]) >= OLDEST_MACOS:
+        return None
+    return Finding(
+        "macos-too-old",
+        f"this is macOS {machine.macos}; bfloat16 and Metal 3.1 need macOS {OLDEST_MACOS} or later.",
+        "Update macOS: System Settings > General > Software Update.",
+    )
+
+
+def torch_missing(machine: Machine) -> Finding | None:
+    """PyTorch is absent, or its import fails."""
+    if machine.torch is not None:
+        return None
+    if machine.torch_error is not None:
+        problem = f"PyTorch is installed, but importing it fails: {machine.torch_error}"
+        install = "install --force-reinstall torch"
+    else:
+        problem = f"PyTorch is not installed for this Python ({machine.executable})."
+        install = "install torch"
+    return Finding("torch-missing", problem, f"Install it with\n    {machine.executable} -m pip {install}")
+
+
+def torch_too_old(machine: Machine) -> Finding | None:
+    """The stable operator library that the package is built on came with 2.10."""
+    if machine.torch is None or _release(machine.torch) >= OLDEST_TORCH:
+        return None
+    needed = ".".join(str(part) for part in OLDEST_TORCH)
+    return Finding(
+        "torch-too-old",
+        f"this is PyTorch {machine.torch}; mps_ds needs {needed} or later.",
+        f"Update it with\n    {machine.executable} -m pip install --upgrade 'torch>={needed}'",
+    )
+
+
+def native_missing(machine: Machine) -> Finding | None:
+    """No native library, or one without its Metal half."""
+    if machine.native is not None and machine.native_metal:
+        return None
+    if machine.native is None:
+        problem = "the native library of mps_ds is not in this installation."
+    else:
+        problem = "mps_ds was built with MPS_DS_BUILD=cpu, which leaves out everything that needs Metal."
+    return Finding(
+        "native-missing",
+        problem,
+        "Build it from the source tree with\n"
+        f"    env -u MPS_DS_BUILD {machine.executable} -m pip install --force-reinstall --no-deps .",
+    )
+
+
+def software_not_asked_for(machine: Machine) -> Finding | None:
+    """Linux: the software device is there, but never chosen by surprise."""
+    if machine.system != "Linux" or machine.software:
+        return None
+    if not machine.software_installed:
+        return Finding(
+            "software-missing",
+            "this machine has no Metal, and the software device is not in this installation.",
+            "Build it from the source tree, on Linux with clang and GNUstep: make selftest",
+        )
+    asked = machine.environment.get("MPS_DS_SOFT")
+    return Finding(
+        "software-not-active",
+        "this machine has no Metal. The software device can stand in for it, but "
+        + ("is only used when asked for." if asked is None else f"MPS_DS_SOFT={asked} did not start it."),
+        "Run\n    MPS_DS_SOFT=1 python -m mps_ds.selftest",
+    )
+
+
+def mps_disabled(machine: Machine) -> Finding | None:
+    """Lightning's switch: with DISABLE_MPS=1 it reports no MPS device, whatever is there."""
+    if machine.environment.get("DISABLE_MPS", "0") in ("", "0"):
+        return None
+    return Finding(
+        "mps-disabled",
+        f"DISABLE_MPS={machine.environment['DISABLE_MPS']} is set: Lightning takes the MPS device for absent.",
+        "Clear it with\n    unset DISABLE_MPS\nand remove it from your shell's start files.",
+    )
+
+
+def mps_unavailable(machine: Machine) -> Finding | None:
+    """A Mac that should have MPS and does not."""
+    if machine.system != "Darwin" or machine.torch is None or machine.mps_available:
+        return None
+    if not machine.mps_built:
+        return Finding(
+            "mps-not-built",
+            f"this PyTorch ({machine.torch}) was built without MPS.",
+            "Install the build for macOS arm64 with\n"
+            f"    {machine.executable} -m pip install --force-reinstall torch",
+        )
+    return Finding(
+        "mps-unavailable",
+        "PyTorch was built with MPS, but finds no Metal device. Virtual machines (hosted CI among them) and "
+        "sandboxes without access to the GPU have none.",
+        "Run on the Mac itself, in a login session.",
+    )
+
+
+def software_forced(machine: Machine) -> Finding | None:
+    """A Mac on which someone forced the software device."""
+    if machine.system != "Darwin" or not machine.software:
+        return None
+    return Finding(
+        "software-forced",
+        "MPS_DS_SOFT=force replaces this Mac's GPU by the software device.",
+        "Clear it with\n    unset MPS_DS_SOFT",
+        fatal=False,
+    )
+
+
+def fallback_enabled(machine: Machine) -> Finding | None:
+    """Not an error, but it hides what is slow."""
+    value = machine.environment.get("PYTORCH_ENABLE_MPS_FALLBACK", "0")
+    if value in ("", "0"):
+        return None
+    return Finding(
+        "mps-fallback",
+        f"PYTORCH_ENABLE_MPS_FALLBACK={value}: PyTorch runs operators that MPS lacks on the CPU, which waits for "
+        "the GPU and copies both ways each time. mps_ds never needs it; your model may, and is slow where it does.",
+        "Clear it to see which operators are missing:\n    unset PYTORCH_ENABLE_MPS_FALLBACK",
+        fatal=False,
+    )
+
+
+def processor_unknown(machine: Machine) -> Finding | None:
+    """Lightning tests platform.processor(), which some native Pythons leave empty."""
+    if machine.system != "Darwin" or machine.arch != "arm64" or machine.processor in ("arm", "arm64"):
+        return None
+    return Finding(
+        "processor-name",
+        f"platform.processor() is {machine.processor!r} in this Python; Lightning looks for 'arm' and will say "
+        "that this Mac has no MPS device.",
+        "Keep /usr/bin on PATH (the name comes from `uname -p`), or use another build of Python.",
+        fatal=False,
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    operating_system,
+    rosetta,
+    intel_mac,
+    macos_too_old,
+    torch_missing,
+    torch_too_old,
+    native_missing,
+    software_not_asked_for,
+    mps_disabled,
+    mps_unavailable,
+    software_forced,
+    fallback_enabled,
+    processor_unknown,
+)
+
+
+def diagnose(machine: Machine) -> list[Finding]:
+    """All findings, causes first. A Python of the wrong kind explains the rest, so it is told alone."""
+    findings = [finding for rule in RULES if (finding := rule(machine)) is not None]
+    for finding in findings:
+        if finding.name in ("operating-system", "rosetta", "intel-mac"):
+            return [finding]
+    return findings
+
+
+def _release(version: str) -> tuple[int, int]:
+    major, minor = version.split("+")[0].split(".")[:2]
+    return int(major), int("".join(digit for digit in minor if digit.isdigit()))

@@ -1,0 +1,124 @@
+"""Facts about this machine. Gathering them never raises: what is wrong is itself a fact."""
+
+import importlib.util
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the diagnosis looks at. None: not known, or not there."""
+
+    system: str = "Darwin"
+    """platform.system(): Darwin on a Mac."""
+    arch: str = "arm64"
+    """platform.machine(): what this Python was built for, x86_64 under Rosetta."""
+    processor: str = "arm"
+    """platform.processor(), which Lightning looks at."""
+    macos: str | None = None
+    """macOS version, such as 15.1."""
+    chip: str | None = None
+    """The chip's own name, such as Apple M2 Pro."""
+    apple_silicon: bool = True
+    """The hardware is Apple silicon, whatever this Python was built for."""
+    translated: bool = False
+    """This process runs under Rosetta."""
+    python: str = "3.12.0"
+    executable: str = "python"
+    torch: str | None = None
+    """torch.__version__, None where torch cannot be imported."""
+    torch_error: str | None = None
+    """Why torch cannot be imported; None with torch None: it is not installed."""
+    mps_built: bool = False
+    mps_available: bool = False
+    native: str | None = None
+    """Path of the native library of the operations."""
+    native_metal: bool = False
+    """The package was built with its Metal half (not with MPS_DS_BUILD=cpu)."""
+    software: bool = False
+    """`mps` is the software device."""
+    software_installed: bool = False
+    """The software device is part of this installation (Linux only)."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """The environment variables that matter here."""
+
+
+VARIABLES = (
+    "DISABLE_MPS",
+    "MPS_DS_SOFT",
+    "PYTORCH_ENABLE_MPS_FALLBACK",
+    "PYTORCH_MPS_HIGH_WATERMARK_RATIO",
+)
+
+
+def gather() -> Machine:
+    """The facts of the machine and process that this runs in."""
+    mac = platform.system() == "Darwin"
+    torch_version, torch_error, mps_built, mps_available = _torch()
+    native, native_metal = _native()
+    return Machine(
+        system=platform.system(),
+        arch=platform.machine(),
+        processor=platform.processor(),
+        macos=_macos_version() if mac else None,
+        chip=_output("sysctl", "-n", "machdep.cpu.brand_string") if mac else None,
+        apple_silicon=mac and _output("sysctl", "-n", "hw.optional.arm64") == "1",
+        translated=mac and _output("sysctl", "-n", "sysctl.proc_translated") == "1",
+        python=platform.python_version(),
+        executable=sys.executable,
+        torch=torch_version,
+        torch_error=torch_error,
+        mps_built=mps_built,
+        mps_available=mps_available,
+        native=native,
+        native_metal=native_metal,
+        software=_software_active(),
+        software_installed=_library("mps_ds.softmps._C") is not None,
+        environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
+    )
+
+
+def _output(*command: str) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _macos_version() -> str | None:
+    """From sw_vers: platform.mac_ver() says 10.16 in a Python built against an old SDK."""
+    return _output("sw_vers", "-productVersion") or platform.mac_ver()[0] or None
+
+
+def _torch() -> tuple[str | None, str | None, bool, bool]:
+    if importlib.util.find_spec("torch") is None:
+        return None, None, False, False
+    try:
+        import torch
+    except Exception as error:  # whatever a broken installation raises, it is what we report
+        return None, f"{type(error).__name__}: {error}", False, False
+    mps = torch.backends.mps
+    return torch.__version__, None, bool(mps.is_built()), bool(mps.is_available())
+
+
+def _library(module: str) -> str | None:
+    """Path of an extension module, found without importing it."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+    return spec.origin if spec else None
+
+
+def _native() -> tuple[str | None, bool]:
+    path = _library("mps_ds._C")
+    return path, path is not None
+
+
+def _software_active() -> bool:
+    module = sys.modules.get("mps_ds.softmps")
+    return bool(module and module.is_active())
