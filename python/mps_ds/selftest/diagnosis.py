@@ -49,9 +49,9 @@ def rosetta(machine: Machine) -> Finding | None:
         "Rosetta on an Apple silicon Mac. PyTorch's MPS device does not exist there.",
         "Use a native arm64 Python, for example\n"
         "    brew install python@3.12\n"
-        "(from a Homebrew below /opt/homebrew; one below /usr/local is itself the Intel build), or\n"
-        "Miniforge for arm64. If `arch` prints i386, the terminal itself runs under Rosetta: clear\n"
-        '"Open using Rosetta" in its Finder info. Then make the environment anew.',
+        "(from a Homebrew below /opt/homebrew; one below /usr/local is itself the Intel build),\n"
+        "or Miniforge for arm64. If `arch` prints i386, the terminal itself runs under Rosetta:\n"
+        'clear "Open using Rosetta" in its Finder info. Then make the environment anew.',
     )
 
 
@@ -61,7 +61,7 @@ def intel_mac(machine: Machine) -> Finding | None:
         return None
     return Finding(
         "intel-mac",
-        f"this Mac ({machine.chip or machine.arch}) has no Apple silicon; the kernels need an M1 or later.",
+        f"this Mac ({machine.chip or machine.arch}) has no Apple silicon, which the kernels need.",
         "Use a Mac with an M1 or later.",
     )
 
@@ -74,7 +74,7 @@ def macos_too_old(machine: Machine) -> Finding | None:
         return None
     return Finding(
         "macos-too-old",
-        f"this is macOS {machine.macos}; bfloat16 and Metal 3.1 need macOS {OLDEST_MACOS} or later.",
+        f"this is macOS {machine.macos}; bfloat16 and Metal 3.1 need {OLDEST_MACOS} or later.",
         "Update macOS: System Settings > General > Software Update.",
     )
 
@@ -89,7 +89,9 @@ def torch_missing(machine: Machine) -> Finding | None:
     else:
         problem = f"PyTorch is not installed for this Python ({machine.executable})."
         install = "install torch"
-    return Finding("torch-missing", problem, f"Install it with\n    {machine.executable} -m pip {install}")
+    return Finding(
+        "torch-missing", problem, f"Install it with\n    {machine.executable} -m pip {install}"
+    )
 
 
 def torch_too_old(machine: Machine) -> Finding | None:
@@ -105,18 +107,25 @@ def torch_too_old(machine: Machine) -> Finding | None:
 
 
 def native_missing(machine: Machine) -> Finding | None:
-    """No native library, or one without its Metal half."""
+    """No native library, one that does not load, or one without its Metal half."""
     if machine.native is not None and machine.native_metal:
         return None
-    if machine.native is None:
+    if machine.native is not None and torch_missing(machine):
+        return None  # it cannot be loaded without torch: nothing is known of it yet
+    if machine.native_error is not None:
+        problem = f"the native library of mps_ds does not load: {machine.native_error}"
+    elif machine.native is None:
         problem = "the native library of mps_ds is not in this installation."
     else:
-        problem = "mps_ds was built with MPS_DS_BUILD=cpu, which leaves out everything that needs Metal."
+        problem = (
+            "mps_ds was built with MPS_DS_BUILD=cpu, which leaves out everything that needs Metal."
+        )
     return Finding(
         "native-missing",
         problem,
         "Build it from the source tree with\n"
-        f"    env -u MPS_DS_BUILD {machine.executable} -m pip install --force-reinstall --no-deps .",
+        "    env -u MPS_DS_BUILD "
+        f"{machine.executable} -m pip install --force-reinstall --no-deps .",
     )
 
 
@@ -134,7 +143,11 @@ def software_not_asked_for(machine: Machine) -> Finding | None:
     return Finding(
         "software-not-active",
         "this machine has no Metal. The software device can stand in for it, but "
-        + ("is only used when asked for." if asked is None else f"MPS_DS_SOFT={asked} did not start it."),
+        + (
+            "is only used when asked for."
+            if asked is None
+            else f"MPS_DS_SOFT={asked} did not start it."
+        ),
         "Run\n    MPS_DS_SOFT=1 python -m mps_ds.selftest",
     )
 
@@ -145,7 +158,8 @@ def mps_disabled(machine: Machine) -> Finding | None:
         return None
     return Finding(
         "mps-disabled",
-        f"DISABLE_MPS={machine.environment['DISABLE_MPS']} is set: Lightning takes the MPS device for absent.",
+        f"DISABLE_MPS={machine.environment['DISABLE_MPS']} is set: Lightning then takes the MPS "
+        "device for absent.",
         "Clear it with\n    unset DISABLE_MPS\nand remove it from your shell's start files.",
     )
 
@@ -163,8 +177,8 @@ def mps_unavailable(machine: Machine) -> Finding | None:
         )
     return Finding(
         "mps-unavailable",
-        "PyTorch was built with MPS, but finds no Metal device. Virtual machines (hosted CI among them) and "
-        "sandboxes without access to the GPU have none.",
+        "PyTorch was built with MPS, but finds no Metal device. Virtual machines (hosted CI among "
+        "them) and sandboxes without access to the GPU have none.",
         "Run on the Mac itself, in a login session.",
     )
 
@@ -188,8 +202,9 @@ def fallback_enabled(machine: Machine) -> Finding | None:
         return None
     return Finding(
         "mps-fallback",
-        f"PYTORCH_ENABLE_MPS_FALLBACK={value}: PyTorch runs operators that MPS lacks on the CPU, which waits for "
-        "the GPU and copies both ways each time. mps_ds never needs it; your model may, and is slow where it does.",
+        f"PYTORCH_ENABLE_MPS_FALLBACK={value}: PyTorch runs operators that MPS lacks on the CPU, "
+        "which waits for the GPU and copies both ways each time. mps_ds never needs it; your model "
+        "may, and is slow where it does.",
         "Clear it to see which operators are missing:\n    unset PYTORCH_ENABLE_MPS_FALLBACK",
         fatal=False,
     )
@@ -197,12 +212,16 @@ def fallback_enabled(machine: Machine) -> Finding | None:
 
 def processor_unknown(machine: Machine) -> Finding | None:
     """Lightning tests platform.processor(), which some native Pythons leave empty."""
-    if machine.system != "Darwin" or machine.arch != "arm64" or machine.processor in ("arm", "arm64"):
+    if (
+        machine.system != "Darwin"
+        or machine.arch != "arm64"
+        or machine.processor in ("arm", "arm64")
+    ):
         return None
     return Finding(
         "processor-name",
-        f"platform.processor() is {machine.processor!r} in this Python; Lightning looks for 'arm' and will say "
-        "that this Mac has no MPS device.",
+        f"platform.processor() is {machine.processor!r} in this Python; Lightning looks for 'arm' "
+        "and will say that this Mac has no MPS device.",
         "Keep /usr/bin on PATH (the name comes from `uname -p`), or use another build of Python.",
         fatal=False,
     )
@@ -226,7 +245,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def diagnose(machine: Machine) -> list[Finding]:
-    """All findings, causes first. A Python of the wrong kind explains the rest, so it is told alone."""
+    """All findings, causes first. A Python of the wrong kind explains the rest: told alone."""
     findings = [finding for rule in RULES if (finding := rule(machine)) is not None]
     for finding in findings:
         if finding.name in ("operating-system", "rosetta", "intel-mac"):

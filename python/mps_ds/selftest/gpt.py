@@ -35,7 +35,8 @@ class Attention(nn.Module):
             for part in self.qkv(x).split(width, dim=2)
         )
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out(mixed.transpose(1, 2).reshape(batch, time, width))
+        out: Tensor = self.out(mixed.transpose(1, 2).reshape(batch, time, width))
+        return out
 
 
 class Block(nn.Module):
@@ -55,7 +56,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Attention, then a two-layer perceptron, each added to its input."""
         x = x + self.attention(self.norm1(x))
-        return x + self.mlp(self.norm2(x))
+        out: Tensor = x + self.mlp(self.norm2(x))
+        return out
 
 
 class GPT(nn.Module):

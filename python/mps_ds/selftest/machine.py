@@ -22,6 +22,8 @@ class Machine:
     """macOS version, such as 15.1."""
     chip: str | None = None
     """The chip's own name, such as Apple M2 Pro."""
+    memory_bytes: int | None = None
+    """Of the whole machine; on a Mac the GPU shares it."""
     apple_silicon: bool = True
     """The hardware is Apple silicon, whatever this Python was built for."""
     translated: bool = False
@@ -36,6 +38,8 @@ class Machine:
     mps_available: bool = False
     native: str | None = None
     """Path of the native library of the operations."""
+    native_error: str | None = None
+    """Why that library cannot be loaded."""
     native_metal: bool = False
     """The package was built with its Metal half (not with MPS_DS_BUILD=cpu)."""
     software: bool = False
@@ -58,13 +62,14 @@ def gather() -> Machine:
     """The facts of the machine and process that this runs in."""
     mac = platform.system() == "Darwin"
     torch_version, torch_error, mps_built, mps_available = _torch()
-    native, native_metal = _native()
+    native_error, native_metal = _native() if torch_version else (None, False)
     return Machine(
         system=platform.system(),
         arch=platform.machine(),
         processor=platform.processor(),
         macos=_macos_version() if mac else None,
         chip=_output("sysctl", "-n", "machdep.cpu.brand_string") if mac else None,
+        memory_bytes=_memory_bytes(),
         apple_silicon=mac and _output("sysctl", "-n", "hw.optional.arm64") == "1",
         translated=mac and _output("sysctl", "-n", "sysctl.proc_translated") == "1",
         python=platform.python_version(),
@@ -73,7 +78,8 @@ def gather() -> Machine:
         torch_error=torch_error,
         mps_built=mps_built,
         mps_available=mps_available,
-        native=native,
+        native=_library("mps_ds._C"),
+        native_error=native_error,
         native_metal=native_metal,
         software=_software_active(),
         software_installed=_library("mps_ds.softmps._C") is not None,
@@ -94,8 +100,15 @@ def _macos_version() -> str | None:
     return _output("sw_vers", "-productVersion") or platform.mac_ver()[0] or None
 
 
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
 def _torch() -> tuple[str | None, str | None, bool, bool]:
-    if importlib.util.find_spec("torch") is None:
+    if _library("torch") is None:
         return None, None, False, False
     try:
         import torch
@@ -115,8 +128,14 @@ def _library(module: str) -> str | None:
 
 
 def _native() -> tuple[str | None, bool]:
-    path = _library("mps_ds._C")
-    return path, path is not None
+    """Why the native library cannot be loaded, and whether it has its Metal half."""
+    if _library("mps_ds._C") is None:
+        return None, False
+    try:
+        from mps_ds._native import C
+    except Exception as error:  # whatever it is, it is what we report
+        return f"{type(error).__name__}: {error}", False
+    return None, bool(C.has_metal)
 
 
 def _software_active() -> bool:
