@@ -1,7 +1,8 @@
 """Build of mps_ds: setuptools drives CMake, which fills the package folder with native code.
 
 MPS_DS_BUILD       "metal" (default): everything. "cpu": only what needs no Metal.
-MPS_DS_BUILD_DIR   CMake's build folder (default: build/<platform>-<python>-<kind>); kept for fast rebuilds.
+MPS_DS_BUILD_DIR   CMake's build folder (default: build/<platform>-<python>-<kind>); kept, so that
+                   a rebuild is fast.
 """
 
 import os
@@ -62,6 +63,7 @@ class CMakeBuild(build_ext):
     """Configures, builds and installs the native code into the package folder."""
 
     def run(self) -> None:
+        """Build all of it: CMake knows the extensions, setuptools does not."""
         kind = build_kind()
         check_platform(kind)
         default = f"build/{sysconfig.get_platform()}-{sys.implementation.cache_tag}-{kind}"
@@ -91,6 +93,7 @@ class BuildPy(build_py):
     """Adds the start-up hook that turns MPS_DS_SOFT=1 into a software `mps` device."""
 
     def run(self) -> None:
+        """Copy the packages, then the hook beside them."""
         super().run()
         if not self.editable_mode:
             self.copy_file(str(ROOT / "python" / "mps_ds_soft.pth"), self.build_lib)

@@ -3,7 +3,7 @@
 Metal's run-time compiler takes one string: it knows <metal_stdlib> but no file of ours. So local
 includes are inlined (once each), with #line directives that keep diagnostics on the real file.
 
-    python embed_metal.py kernels/adam.metal --source adam.metal --header adam_source.h --name kAdamSource
+    python embed_metal.py adam.metal --source OUT.metal --header OUT.h --name k_adam_source
 """
 
 import argparse

@@ -1,0 +1,58 @@
+#include "adam_hyper.h"
+
+#include <cmath>
+
+#include "checks.h"
+
+namespace mps_ds {
+
+void check_adam_options(const AdamOptions& o) {
+  MPS_DS_CHECK(std::isfinite(o.lr) && o.lr >= 0, "lr is ", o.lr, "; it must be finite and >= 0");
+  MPS_DS_CHECK(o.beta1 >= 0 && o.beta1 < 1, "beta1 is ", o.beta1, "; it must be in [0, 1)");
+  MPS_DS_CHECK(o.beta2 >= 0 && o.beta2 < 1, "beta2 is ", o.beta2, "; it must be in [0, 1)");
+  MPS_DS_CHECK(std::isfinite(o.eps) && o.eps >= 0, "eps is ", o.eps,
+               "; it must be finite and >= 0");
+  MPS_DS_CHECK(std::isfinite(o.weight_decay), "weight_decay is ", o.weight_decay,
+               "; it must be finite");
+}
+
+namespace {
+
+// x as a sum of two floats.
+void split(double x, float& high, float& low) {
+  high = static_cast<float>(x);
+  low = static_cast<float>(x - static_cast<double>(high));
+}
+
+}  // namespace
+
+AdamHyper adam_hyper(const AdamOptions& o, int64_t step) {
+  MPS_DS_CHECK(step >= 1, "step is ", step, "; it counts from 1 and includes the step to come");
+  const double t = static_cast<double>(step);
+  const double correction1 = o.bias_correction ? 1.0 - std::pow(o.beta1, t) : 1.0;
+  const double correction2 = o.bias_correction ? 1.0 - std::pow(o.beta2, t) : 1.0;
+  AdamHyper h;
+  h.grad_sign = o.maximize ? -1.0f : 1.0f;
+  h.l2 = static_cast<float>(o.adam_w_mode ? 0.0 : o.weight_decay);
+  h.decay = static_cast<float>(o.adam_w_mode ? o.lr * o.weight_decay : 0.0);
+  split(o.beta1, h.beta1, h.beta1_low);
+  split(1.0 - o.beta1, h.one_minus_beta1, h.one_minus_beta1_low);
+  split(o.beta2, h.beta2, h.beta2_low);
+  split(1.0 - o.beta2, h.one_minus_beta2, h.one_minus_beta2_low);
+  h.rsqrt_correction2 = static_cast<float>(1.0 / std::sqrt(correction2));
+  h.step_size = static_cast<float>(o.lr / correction1);
+  h.eps = static_cast<float>(o.eps);
+  return h;
+}
+
+uint32_t AdamHypers::index(int64_t group, int64_t step) {
+  const Key key{group, step};
+  if (!table_.empty() && key == last_) return last_index_;  // neighbours mostly share both
+  const auto [found, added] = indices_.try_emplace(key, static_cast<uint32_t>(table_.size()));
+  if (added) table_.push_back(adam_hyper(groups_[static_cast<size_t>(group)], step));
+  last_ = key;
+  last_index_ = found->second;
+  return last_index_;
+}
+
+}  // namespace mps_ds

@@ -1,0 +1,25 @@
+// What Python may know of the device; free of Objective-C, for module.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace mps_ds::mps {
+
+struct DeviceFacts {
+  std::string name;
+  bool unified_memory;
+  uint64_t recommended_working_set_bytes;
+  uint64_t max_buffer_bytes;
+  uint64_t max_threadgroup_memory_bytes;
+};
+
+DeviceFacts device_facts();
+
+// Compiles every kernel now rather than at first use.
+void warm_up();
+
+// Empty, or why this PyTorch cannot serve the Metal operations.
+std::string unsupported_torch();
+
+}  // namespace mps_ds::mps

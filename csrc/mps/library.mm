@@ -1,0 +1,56 @@
+#include "mps/library.h"
+
+#include "checks.h"
+#include "mps/device.h"
+
+namespace mps_ds::mps {
+
+namespace {
+
+// Every option is set: nil options mean fast math, which drops NaN tests and changes roundings.
+Owned<MTLCompileOptions*> compile_options() {
+  auto options = Owned<MTLCompileOptions*>::adopt([[MTLCompileOptions alloc] init]);
+  options.get().languageVersion = MTLLanguageVersion3_1;
+  if (@available(macOS 15.0, *)) {
+    options.get().mathMode = MTLMathModeSafe;
+    // Apart from the mode: functions default to their fast variants even in safe mode.
+    options.get().mathFloatingPointFunctions = MTLMathFloatingPointFunctionsPrecise;
+  } else {
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-declarations"
+    options.get().fastMathEnabled = NO;
+#pragma clang diagnostic pop
+  }
+  return options;
+}
+
+}  // namespace
+
+id<MTLLibrary> Library::compiled() {
+  if (library_) return library_.get();
+  NSError* error = nil;
+  NSString* source = [NSString stringWithUTF8String:source_];
+  library_ = Owned<id<MTLLibrary>>::adopt([device() newLibraryWithSource:source
+                                                                 options:compile_options().get()
+                                                                   error:&error]);
+  MPS_DS_CHECK(library_, family_, ".metal does not compile on this machine: ", describe(error));
+  return library_.get();
+}
+
+id<MTLComputePipelineState> Library::pipeline(const std::string& kernel) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto& pipeline = pipelines_[kernel];
+  if (pipeline) return pipeline.get();
+  @autoreleasepool {
+    auto function = Owned<id<MTLFunction>>::adopt(
+        [compiled() newFunctionWithName:[NSString stringWithUTF8String:kernel.c_str()]]);
+    MPS_DS_CHECK(function, family_, ".metal has no kernel ", kernel);
+    NSError* error = nil;
+    pipeline = Owned<id<MTLComputePipelineState>>::adopt(
+        [device() newComputePipelineStateWithFunction:function.get() error:&error]);
+    MPS_DS_CHECK(pipeline, "no pipeline for ", kernel, ": ", describe(error));
+  }
+  return pipeline.get();
+}
+
+}  // namespace mps_ds::mps

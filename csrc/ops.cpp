@@ -1,0 +1,52 @@
+// The operators: the table of contents of the native code. Python's side is mps_ds/ops.
+//
+// MPS kernels are in csrc/mps, CPU kernels in csrc/cpu_adam. The kernels here answer calls that
+// name no device (empty lists), and calls on a device that has no kernel.
+#include <torch/csrc/stable/library.h>
+
+#include "adam_lists.h"
+
+namespace mps_ds {
+namespace {
+
+void adam_elsewhere(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
+                    const Tensors& exp_avg_sqs, const std::vector<int64_t>&, double lr,
+                    double beta1, double beta2, double eps, double weight_decay, bool adam_w_mode,
+                    bool bias_correction, bool maximize) {
+  check_adam_options({lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize});
+  const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs};
+  if (lists.empty()) return;
+  check_length("params", params.size(), grads.size(), "grads");
+  const DeviceType device = params[0].device().type();
+  const bool known = device == DeviceType::MPS || device == DeviceType::CPU;
+  check_adam_lists(lists, known ? device : DeviceType::MPS);  // names what is wrong
+  MPS_DS_CHECK(false, "adam_ has no kernel for ", device_name(device),
+               " in this build (MPS_DS_BUILD=cpu builds none for mps)");
+}
+
+}  // namespace
+
+STABLE_TORCH_LIBRARY(mps_ds, m) {
+  // One Adam or AdamW step over lists of tensors, in place, in one dispatch.
+  m.def(
+      "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
+      "int[] steps, float lr, float beta1, float beta2, float eps, float weight_decay, "
+      "bool adam_w_mode, bool bias_correction, bool maximize) -> ()");
+
+  // The same with tables that outlive the step. Private: what a plan writes stands in no schema.
+  // Registers params and their states; `groups[i]` is the param group of params[i]. A handle.
+  m.def(
+      "_adam_plan(Tensor[] params, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, int[] groups) -> int");
+  // One step; `rows[i]` is the param that grads[i] belongs to (all of them, if empty), `options`
+  // holds lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize of each
+  // group. Returns the first param whose memory has moved (nothing was done then), or -1.
+  m.def(
+      "_adam_plan_step(int plan, Tensor[] grads, int[] rows, int[] steps, float[] options) -> int");
+  m.def("_adam_plan_free(int plan) -> ()");
+}
+
+STABLE_TORCH_LIBRARY_IMPL(mps_ds, CompositeExplicitAutograd, m) {
+  m.impl("adam_", TORCH_BOX(&adam_elsewhere));
+}
+
+}  // namespace mps_ds

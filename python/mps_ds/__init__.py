@@ -1,0 +1,33 @@
+"""Native optimizer operations for training on Apple Silicon with PyTorch.
+
+`mps_ds.ops` holds the operations, `mps_ds.optim` optimizers made of them;
+`python -m mps_ds.selftest` shows that all of it works on this machine. Importing this package
+alone loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "device_info", "ops", "optim"]
+
+_SUBMODULES = frozenset({"ops", "optim", "selftest", "softmetal", "softmps"})
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name == "device_info":
+        from ._device import device_info
+
+        return device_info
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+if os.environ.get("MPS_DS_SOFT", "0") != "0":
+    # The start-up hook has done this already where the package is installed (mps_ds_soft.pth); here
+    # for a package on PYTHONPATH.
+    from . import _autosoft as _autosoft

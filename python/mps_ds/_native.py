@@ -1,0 +1,54 @@
+"""Loads the native library and completes its operators with what only Python can register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_OLDEST = (2, 10)
+
+
+def _load() -> Any:
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    if version < _OLDEST:
+        raise ImportError(
+            f"mps_ds needs PyTorch 2.10 or newer, found {torch.__version__}. "
+            "Upgrade with: python -m pip install 'torch>=2.10'"
+        )
+    try:
+        from . import _C
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "mps_ds was installed without its native library. Reinstall it from its source folder "
+            "with: python -m pip install ."
+        ) from error
+    return _C
+
+
+C = _load()
+
+
+def _bump_versions(op: torch._ops.OpOverload) -> None:
+    """Make autograd see what `op` writes: the dispatcher does so for tensors, not for lists."""
+    written = [i for i, arg in enumerate(op._schema.arguments) if arg.alias_info is not None]
+
+    def kernel(*args: Any) -> None:
+        with torch._C._AutoDispatchBelowADInplaceOrView():
+            op(*args)
+        for i in written:
+            torch.autograd.graph.increment_version(args[i])
+
+    _library.impl(op, kernel, "ADInplaceOrView")
+
+
+def _writes_only(op: torch._ops.OpOverload) -> None:
+    """Register a fake for an op that returns nothing: there is nothing to say about shapes."""
+    fake: Callable[..., None] = lambda *args: None  # noqa: E731
+    torch.library.register_fake(op, fake)
+
+
+_library = torch.library.Library("mps_ds", "IMPL")
+_bump_versions(torch.ops.mps_ds.adam_.default)
+_writes_only(torch.ops.mps_ds.adam_.default)
