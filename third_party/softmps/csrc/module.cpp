@@ -1,0 +1,98 @@
+// The Python module mps_ds.softmps._C. Loading it gives the process its MPS device.
+#include <c10/core/Allocator.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "blocks.h"
+#include "bridge.h"
+#include "counters.h"
+#include "device_counters.h"
+#include "fork_guard.h"
+#include "hooks.h"
+#include "metal.h"
+#include "shader_arguments.h"
+
+namespace softmps {
+namespace {
+
+at::Tensor host_view(const at::Tensor& tensor, bool wait) {
+  TORCH_CHECK(tensor.is_mps(), "host_view: expected a tensor on mps, got ", tensor.device());
+  require_not_forked();
+  if (wait) {
+    py::gil_scoped_release no_gil;
+    metal::wait(metal::Reason::kFallback);  // an instrument: not counted as the program's wait
+  }
+  Bridge bridge;
+  return bridge.to_host(tensor);
+}
+
+py::dict buffer_info(const at::Tensor& tensor) {
+  TORCH_CHECK(tensor.is_mps(), "buffer_info: expected a tensor on mps, got ", tensor.device());
+  const Block* block = block_of(tensor.storage());
+  py::dict info;
+  info["buffer"] = block ? reinterpret_cast<uintptr_t>(block->buffer) : 0;
+  info["contents"] = block ? reinterpret_cast<uintptr_t>(block->contents) : 0;
+  info["gpu_address"] = block ? metal::gpu_address(block->buffer) : 0;
+  info["length"] = block ? block->length : 0;
+  return info;
+}
+
+// A CPU storage over the buffer's contents. As on a Mac nothing waits: that is for the caller.
+at::Storage host_alias_storage(const py::object& object) {
+  TORCH_CHECK(torch::isStorage(object.ptr()),
+              "_mps_host_alias_storage: expected a torch.UntypedStorage");
+  const at::Storage storage = torch::createStorage(object.ptr());
+  TORCH_CHECK(storage.device().is_mps(), "getHostAliasStorage: expected an MPS storage, got device=",
+              storage.device());
+  require_not_forked();
+  const Block* block = block_of(storage);
+  return block ? block->host : empty_host_storage();
+}
+
+void reset_counters() {
+  counters().reset();
+  reset_device_counters();
+}
+
+void bind_shaders(py::module_& m) {
+  py::class_<metal::Kernel, std::shared_ptr<metal::Kernel>>(m, "Kernel")
+      .def_property_readonly("max_threads_per_threadgroup",
+                             &metal::Kernel::max_threads_per_threadgroup)
+      .def_property_readonly("thread_execution_width", &metal::Kernel::thread_execution_width)
+      .def_property_readonly("static_threadgroup_memory_length",
+                             &metal::Kernel::static_threadgroup_memory_length)
+      .def(
+          "dispatch",
+          [](const metal::Kernel& kernel, const py::sequence& arguments, const metal::Size& threads,
+             const metal::Size& group_size, const py::object& casts) {
+            const auto packed = pack_arguments(arguments, casts);
+            py::gil_scoped_release no_gil;
+            kernel.dispatch(packed, threads, group_size);
+          },
+          py::arg("arguments"), py::arg("threads"), py::arg("group_size"), py::arg("casts"));
+  py::class_<metal::ShaderLibrary>(m, "ShaderLibrary")
+      .def(py::init<const std::string&>(), py::call_guard<py::gil_scoped_release>())
+      .def("function_names", &metal::ShaderLibrary::function_names)
+      .def("kernel", &metal::ShaderLibrary::kernel);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_C, m) {
+  install_host_allocator();
+  c10::SetAllocator(c10::DeviceType::MPS, mps_allocator());
+  install_hooks();
+
+  m.def("device_name", &metal::device_name);
+  m.def("host_view", &host_view, py::arg("tensor"), py::arg("wait") = true);
+  m.def("buffer_info", &buffer_info, py::arg("tensor"));
+  m.def("host_alias_storage", [](const py::object& storage) {
+    return py::reinterpret_steal<py::object>(torch::createPyObject(host_alias_storage(storage)));
+  });
+  m.def("pending", &metal::pending);
+  m.def("counters", &device_and_own_counters);
+  m.def("reset_counters", &reset_counters);
+  bind_shaders(m);
+}
+
+}  // namespace softmps

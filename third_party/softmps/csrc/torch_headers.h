@@ -1,0 +1,6 @@
+// Precompiled: the PyTorch headers that most files here need.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
