@@ -1,0 +1,129 @@
+"""adam_ refuses what it cannot do, by name and position, before anything is written."""
+
+import pytest
+import torch
+from mps_ds.ops import adam_
+
+LISTS = ("params", "grads", "exp_avgs", "exp_avg_sqs")
+
+
+def lists(device, shape=(4,), count=3):
+    return {name: [torch.full(shape, 0.5, device=device) for _ in range(count)] for name in LISTS}
+
+
+def check_refused(arguments, message, steps=1, lr=0.1, **numbers):
+    """The call raises with `message` and leaves every tensor as it was."""
+    before = {k: [t.clone() for t in v] for k, v in arguments.items()}
+    with pytest.raises(RuntimeError, match=message):
+        adam_(*(arguments[name] for name in LISTS), steps, lr=lr, **numbers)
+    for name, tensors in arguments.items():
+        for old, new in zip(before[name], tensors, strict=True):
+            if not old.is_sparse:
+                assert torch.equal(old, new), name
+
+
+@pytest.mark.parametrize("name", LISTS[1:])
+def test_lengths(device, name):
+    arguments = lists(device)
+    arguments[name].pop()
+    check_refused(arguments, rf"{name} has 2 entries, params has 3")
+
+
+def test_params_too_few(device):
+    arguments = lists(device)
+    arguments["params"].clear()
+    check_refused(arguments, r"(grads|params) has \d entries, (params|grads) has \d")
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.complex64])
+def test_dtypes(device, name, dtype):
+    arguments = lists(device)
+    arguments[name][1] = arguments[name][1].to(dtype)
+    check_refused(arguments, rf"{name}\[1\] is \w+; accepted is Float \(torch.float32\)")
+
+
+def test_float64_on_the_cpu():
+    arguments = lists("cpu")
+    arguments["grads"][0] = arguments["grads"][0].double()
+    check_refused(arguments, r"grads\[0\] is Double")
+
+
+@pytest.mark.parametrize("name", LISTS[1:])
+def test_shapes(device, name):
+    arguments = lists(device)
+    arguments[name][2] = torch.zeros(2, 2, device=device)
+    check_refused(arguments, rf"{name}\[2\] has shape \(2, 2\), params\[2\] has \(4,\)")
+
+
+@pytest.mark.parametrize("name", LISTS)
+@pytest.mark.skipif(not torch.backends.mps.is_available(), reason="needs two devices")
+def test_mixed_devices(name):
+    arguments = lists("mps")
+    arguments[name][1] = torch.zeros(4)
+    check_refused(
+        arguments, r"\[\d\] is on (cpu|mps); all tensors of this call must be on (mps|cpu)"
+    )
+
+
+def test_meta_tensors():
+    # A fake answers for meta tensors under torch.compile; nothing is computed.
+    arguments = lists("meta")
+    assert adam_(*arguments.values(), 1, lr=0.1) is None
+
+
+def test_sparse_gradient(device):
+    arguments = lists("cpu")  # PyTorch has no sparse tensors on mps
+    arguments["grads"][1] = torch.ones(4).to_sparse()
+    check_refused(arguments, r"grads\[1\] is sparse; accepted are dense tensors")
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_memory_shared_with_an_output(device, name):
+    arguments = lists(device)
+    other = "exp_avgs" if name != "exp_avgs" else "params"
+    arguments[name][2] = arguments[other][0]
+    check_refused(arguments, r"share memory, and \w+\[\d\] is written")
+
+
+def test_partly_overlapping_outputs(device):
+    arguments = lists(device, count=2)
+    flat = torch.zeros(7, device=device)
+    arguments["params"] = [flat[:4], flat[3:]]
+    check_refused(arguments, r"params\[1\] and params\[0\] share memory")
+
+
+def test_overlapping_strided_outputs(device):
+    arguments = lists(device, count=2)
+    flat = torch.zeros(10, device=device)
+    arguments["exp_avgs"] = [flat[0:8:2], flat[2:10:2]]
+    check_refused(arguments, r"exp_avgs\[\d\] and exp_avgs\[\d\] share memory")
+
+
+def test_an_output_with_one_element_in_several_places(device):
+    arguments = lists(device, count=1)
+    arguments["exp_avg_sqs"] = [torch.zeros(1, device=device).expand(4)]
+    check_refused(arguments, r"exp_avg_sqs\[0\] is written, but dimension 0 .* has stride 0")
+    arguments = lists(device, shape=(2, 2), count=1)
+    arguments["exp_avg_sqs"] = [torch.zeros(5, device=device).as_strided((2, 2), (1, 1))]
+    check_refused(arguments, r"exp_avg_sqs\[0\] and exp_avg_sqs\[0\] share memory")
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"lr": -0.1}, r"lr is -0.1; it must be finite and >= 0"),
+        ({"lr": float("nan")}, r"lr is nan"),
+        ({"beta1": 1.0}, r"beta1 is 1; it must be in \[0, 1\)"),
+        ({"beta1": -0.1}, r"beta1 is -0.1"),
+        ({"beta2": 1.5}, r"beta2 is 1.5"),
+        ({"beta2": float("nan")}, r"beta2 is nan"),
+        ({"eps": -1e-8}, r"eps is -1e-08"),
+        ({"weight_decay": float("inf")}, r"weight_decay is inf"),
+        ({"steps": 0}, r"step is 0; it counts from 1"),
+        ({"steps": [1, 1, -3]}, r"step is -3"),
+        ({"steps": [1, 2]}, r"steps has 2 entries, params has 3"),
+    ],
+)
+def test_numbers(device, numbers, message):
+    check_refused(lists(device), message, **numbers)
