@@ -87,17 +87,15 @@ def assert_within(got, want: np.ndarray, bound: np.ndarray, what: str) -> float:
     """Assert |got - want| <= bound everywhere; return the worst error in ulp of the result."""
     got = np.asarray(got, dtype=np.float64).reshape(want.shape)
     overflow = np.abs(want) > np.finfo(np.float32).max
-    error = np.where(
-        overflow, np.where(got == np.copysign(np.inf, want), 0, np.inf), np.abs(got - want)
-    )
-    bad = ~(error <= bound)
+    error = np.abs(got - want)
+    bad = np.where(overflow, got != np.copysign(np.inf, want), ~(error <= bound))
     if bad.any():
         i = np.unravel_index(np.argmax(np.where(bad, error / bound, 0)), want.shape)
         raise AssertionError(
             f"{what}{list(i)} is {got[i]!r}, in float64 {want[i]!r}: off by {error[i]:.3g}, "
             f"allowed {bound[i]:.3g} ({bad.sum()} of {bad.size} elements)"
         )
-    return float((error / ulp(want)).max()) if error.size else 0.0
+    return float((error / ulp(want))[~overflow].max(initial=0.0))
 
 
 def assert_step(tensors, before, step: int, options: Options) -> dict[str, float]:
