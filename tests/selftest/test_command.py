@@ -70,6 +70,21 @@ def test_an_exception_is_shown(
     assert "RuntimeError: encoder left open" in capsys.readouterr().out
 
 
+def test_a_long_error_is_cut_on_the_screen_and_whole_in_the_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def pages() -> list[Figure]:
+        raise RuntimeError("\n".join(f"line {i}" for i in range(500)))
+
+    file = tmp_path / "report.json"
+    run(monkeypatch, ["--json", str(file)], Check("one", "one", pages))
+    out = capsys.readouterr().out
+    assert "line 5\n" in out
+    assert "line 499" not in out
+    assert "more lines" in out
+    assert "line 499" in read(file)["checks"][0]["error"]
+
+
 def test_quick_leaves_out_what_takes_long(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from mps_ds.selftest.reference import Options, Values, adam, error_in_ulp
+from mps_ds.selftest.reference import Array, Error, Options, Values, adam, compare
 
 OPTIMIZERS = {
     "AdamW": (torch.optim.AdamW, Options(weight_decay=0.1)),
@@ -29,7 +29,7 @@ def test_equals_torch_in_float64(name: str) -> None:
     values = Values(param.detach().numpy().copy(), np.zeros(50), np.zeros(50))
     for step in range(1, 6):
         param.grad = torch.randn(50, dtype=torch.float64, generator=generator)
-        values, _ = adam(values, param.grad.numpy(), step, options)
+        values = adam(values, param.grad.numpy(), step, options).values
         optimizer.step()
     state = optimizer.state[param]
     for got, wanted in zip(
@@ -41,22 +41,45 @@ def test_equals_torch_in_float64(name: str) -> None:
 def test_one_ulp_is_one() -> None:
     value = np.array([1.0, 1024.0, -3.0])
     up = np.nextafter(value.astype(np.float32), np.float32(np.inf))
-    assert error_in_ulp(up, value, np.abs(value)) == 1.0
+    allowed = np.array([2.0**-22, 2.0**-10, 2.0**-21])
+    assert compare(up, value, np.abs(value), allowed) == Error(1.0, 0.5)
 
 
 def test_cancelled_terms_count_in_their_own_ulp() -> None:
-    """1 - 0.99999994 is one ulp of the second, and so no error of the first's size."""
-    assert error_in_ulp(np.float32([2**-24]), np.zeros(1), np.ones(1)) == 0.5
-
-
-def test_flushed_subnormals_are_no_error() -> None:
-    assert error_in_ulp(np.float32([0.0]), np.array([2.0**-127]), np.array([2.0**-127])) == 0.0
+    """What is left of 1 - 0.99999994 is no error of the size of what is left."""
+    left = np.array([2.0**-24], dtype=np.float32)
+    assert compare(left, np.zeros(1), np.ones(1), np.ones(1)).ulp == 0.5
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_is_infinitely_wrong(wrong: float) -> None:
-    assert error_in_ulp(np.float32([1.0, wrong]), np.ones(2), np.ones(2)) == np.inf
+    got = np.array([1.0, wrong], dtype=np.float32)
+    assert compare(got, np.ones(2), np.ones(2), np.ones(2)) == Error(np.inf, np.inf)
 
 
 def test_without_elements_there_is_no_error() -> None:
-    assert error_in_ulp(np.zeros(0, np.float32), np.zeros(0), np.zeros(0)) == 0.0
+    assert compare(np.zeros(0, np.float32), *[np.zeros(0)] * 3) == Error(0.0, 0.0)
+
+
+def fresh(size: int) -> tuple[Values, Array]:
+    random = np.random.default_rng(0)
+    return Values(random.normal(size=size), np.zeros(size), np.zeros(size)), random.normal(
+        size=size
+    )
+
+
+def test_the_result_rounded_once_is_within_the_bound() -> None:
+    before, grad = fresh(1000)
+    step = adam(before, grad, 1, Options())
+    for wanted, largest, allowed in zip(*step, strict=True):
+        assert compare(wanted.astype(np.float32), wanted, largest, allowed).share < 1
+
+
+def test_the_known_error_of_other_kernels_is_outside_the_bound() -> None:
+    """1 - 0.999f in float32 is 1.3e-5 off; kernels that compute it on the device carry that."""
+    before, grad = fresh(1000)
+    wrong = Options(beta2=float(np.float32(0.999)))
+    got = adam(before, grad, 1, wrong).values.exp_avg_sq.astype(np.float32)
+    step = adam(before, grad, 1, Options())
+    error = compare(got, step.values.exp_avg_sq, step.largest.exp_avg_sq, step.allowed.exp_avg_sq)
+    assert error.share > 10

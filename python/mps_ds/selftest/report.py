@@ -16,6 +16,9 @@ _COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "==": operator.eq,
 }
 
+ERROR_LINES, ERROR_COLUMNS = 12, 300
+"""How much of an error is printed: PyTorch's can be pages long. The JSON file has all of it."""
+
 PASSED, FAILED, SKIPPED = "pass", "FAIL", "skip"
 
 
@@ -97,6 +100,9 @@ def print_result(result: Result) -> None:
     print(f"[{result.status}] {result.title}  ({result.seconds:.1f} s)")
     for figure in result.figures:
         print(f"       {'' if figure.passed else 'FAIL '}{figure}")
-    for line in result.error.splitlines():
-        print(f"       {line}")
+    lines = result.error.splitlines()
+    for line in lines[:ERROR_LINES]:
+        print(f"       {line[:ERROR_COLUMNS]}")
+    if len(lines) > ERROR_LINES:
+        print(f"       ... {len(lines) - ERROR_LINES} more lines (all of them with --json FILE)")
     sys.stdout.flush()
