@@ -1,0 +1,106 @@
+"""FusedAdam refuses what it cannot do, and leaves everything as it was."""
+
+import pytest
+import torch
+from mps_ds.optim import FusedAdam
+from torch import nn
+
+
+def make(device, count=2):
+    return [nn.Parameter(torch.ones(3, device=device)) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"lr": -1.0}, "Invalid learning rate: -1.0"),
+        ({"lr": float("nan")}, "Invalid learning rate: nan"),
+        ({"betas": (1.0, 0.9)}, "Invalid beta parameter at index 0: 1.0"),
+        ({"betas": (0.9, -0.1)}, "Invalid beta parameter at index 1: -0.1"),
+        ({"eps": -1e-8}, "Invalid epsilon value"),
+        ({"weight_decay": -0.1}, "Invalid weight_decay value"),
+        ({"amsgrad": True}, "does not support amsgrad=True"),
+        ({"capturable": True}, "does not support capturable=True"),
+        ({"differentiable": True}, "does not support differentiable=True"),
+        ({"lr": torch.ones(2)}, "lr is a tensor of 2 elements on cpu"),
+    ],
+)
+def test_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        FusedAdam(make("cpu"), **options)
+    optimizer = FusedAdam(make("cpu"))
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({"params": make("cpu"), **options})
+    assert len(optimizer.param_groups) == 1
+
+
+def test_lr_on_the_gpu():
+    if not torch.backends.mps.is_available():
+        pytest.skip("no mps device in this build")
+    with pytest.raises(ValueError, match="lr is a tensor of 1 elements on mps:0"):
+        FusedAdam(make("mps"), lr=torch.tensor(0.1, device="mps"))
+
+
+def test_no_params():
+    with pytest.raises(ValueError, match="empty parameter list"):
+        FusedAdam([])
+
+
+def check_refused(params, message):
+    """step() raises with `message`; params, states and step counts are as before."""
+    optimizer = FusedAdam(params)
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(RuntimeError, match=message):
+        optimizer.step()
+    for old, new in zip(before, params, strict=True):
+        assert torch.equal(old, new)
+    assert all(s["step"] == 0 and not s["exp_avg"].any() for s in optimizer.state.values())
+
+
+def test_params_on_two_devices():
+    if not torch.backends.mps.is_available():
+        pytest.skip("no mps device in this build")
+    params = [*make("mps"), *make("cpu")]
+    for param in params:
+        param.grad = torch.ones_like(param)
+    check_refused(params, r"params\[2\] is on cpu, params\[0\] on mps:0")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.complex64])
+def test_dtypes(device, dtype):
+    params = make(device)
+    params.append(nn.Parameter(torch.ones(3, device=device, dtype=dtype)))
+    for param in params:
+        param.grad = torch.ones_like(param)
+    check_refused(params, rf"params\[2\] is {dtype}; accepted is torch.float32")
+
+
+def test_sparse_gradients():
+    params = make("cpu")
+    params[0].grad = torch.ones(3)
+    params[1].grad = torch.ones(3).to_sparse()
+    check_refused(params, r"params\[1\] or its grad is sparse")
+
+
+def test_a_param_given_twice(device):
+    params = make(device, 1)
+    params[0].grad = torch.ones(3, device=device)
+    with pytest.warns(UserWarning, match="duplicate"):
+        optimizer = FusedAdam([params[0], params[0]])
+    with pytest.raises(RuntimeError, match=r"\w+\[1\] and \w+\[0\] share memory"):
+        optimizer.step()
+    assert torch.equal(params[0].detach().cpu(), torch.ones(3))
+
+
+def test_a_gradient_replaced_by_one_of_another_kind(device):
+    params = make(device)
+    optimizer = FusedAdam(params)
+    for param in params:
+        param.grad = torch.ones_like(param)
+    optimizer.step()
+    values = [p.detach().clone() for p in params]
+    params[1].grad.data = torch.ones(3, device=device, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match=r"grads\[1\] is Half; accepted is Float"):
+        optimizer.step()
+    assert [optimizer.state[p]["step"] for p in params] == [1, 1]
+    assert all(torch.equal(a, b) for a, b in zip(values, params, strict=True))
