@@ -44,7 +44,7 @@ build:  ## build and install into .venv
 
 dev:  ## build into build/stage for quick turns: PYTHONPATH=build/stage .venv/bin/python
 	@tools/setup.sh tools
-	@PATH="$(abspath $(VENV))/bin:$$PATH" tools/stage.sh build/dev build/stage
+	@PATH="$(abspath $(VENV))/bin:$$PATH" PYTHON="$(abspath $(PY))" tools/stage.sh build/dev build/stage
 
 clean:  ## remove what was built; the environment stays (rm -rf .venv removes it too)
 	rm -rf build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -25,6 +25,7 @@ ensure_installed() {
   fi
   say "==> build: pip install . (a clean build takes minutes; log: $STATE/logs/build.log)"
   rm -f "$STATE/installed"
+  rm -rf "$ROOT"/build/lib.* "$ROOT"/build/bdist.* # setuptools would keep files that are no longer there
   (cd "$ROOT" && run_logged build "$VENV/bin/python" -m pip install --disable-pip-version-check \
     --no-input --verbose --no-build-isolation --check-build-dependencies --no-deps --force-reinstall .) ||
     fail "the build failed (the end of its output is above, all of it is in $STATE/logs/build.log). To repeat it:" \

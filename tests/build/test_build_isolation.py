@@ -14,7 +14,7 @@ FOLDERS = ("cmake", "csrc", "python", "third_party")
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
-    """Output of a command outside the source tree and this environment; its errors are the test's."""
+    """Output of a command that sees neither the source tree nor this environment."""
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(
         [str(part) for part in command],
