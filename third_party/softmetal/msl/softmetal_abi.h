@@ -11,6 +11,7 @@
 #define SM_ABI_VERSION 2
 #define SM_MAX_BUFFERS 31            // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768  // bytes
+#define SM_MAX_SET_BYTES 4096        // setBytes:length:atIndex:
 #define SM_MAX_THREADS 1024          // threads of one threadgroup
 #define SM_SIMD 32                   // threads of one simdgroup
 

@@ -1,0 +1,374 @@
+#include "commands.h"
+
+using softmetal::invalid;
+using softmetal::to_string;
+namespace counting = softmetal::counting;
+
+// "" or what is wrong with a buffer argument.
+static std::string problem_with(const sm_arg& argument, const softmetal::Binding& binding) {
+  if (!binding.is_set()) return "has no buffer or bytes set";
+  const size_t needed = argument.is_pointer ? 1 : argument.elem_size;
+  if (binding.available() < needed) {
+    return "needs " + std::to_string(needed) + " bytes, " + std::to_string(binding.available()) +
+           " are set";
+  }
+  if (!binding.memory && !argument.is_const) {
+    return "is written by the kernel, but was set with setBytes:";
+  }
+  // Metal: device pointers by their type, constant ones by at least 4.
+  const size_t alignment = std::max<size_t>(argument.elem_align, argument.is_constant ? 4 : 1);
+  if (binding.memory && binding.offset % alignment) {
+    return "is bound at offset " + std::to_string(binding.offset) +
+           ", which is not a multiple of " + std::to_string(alignment);
+  }
+  return "";
+}
+
+@implementation SMComputeEncoder
+@synthesize label = _label;
+
+- (instancetype)initWithCommandBuffer:(SMCommandBuffer*)buffer dispatchType:(MTLDispatchType)type {
+  if ((self = [super init])) {
+    _commandBuffer = [buffer retain];
+    _dispatchType = type;
+    _pass.concurrent = type == MTLDispatchTypeConcurrent;
+    _threadgroupLengths.fill(0);
+    _declared = std::make_shared<std::vector<softmetal::Access>>();
+  }
+  return self;
+}
+
+- (void)dealloc {
+  if (!_ended) {  // an error, but dealloc must not throw: commit does
+    _commandBuffer->abandoned = [self describe];
+    _commandBuffer->openEncoder = nil;
+  }
+  [_pipeline release];
+  [_label release];
+  [_commandBuffer release];
+  [super dealloc];
+}
+
+- (id<MTLDevice>)device {
+  return [SMDevice shared];
+}
+
+- (MTLDispatchType)dispatchType {
+  return _dispatchType;
+}
+
+- (std::string)describe {
+  std::string text = _label ? "compute encoder '" + to_string(_label) + "'" : "a compute encoder";
+  if (_pipeline) text += std::string(" (kernel '") + _pipeline->function.kernel->name + "')";
+  return text;
+}
+
+// Throws: "<method>: <what>, in compute encoder ...".
+- (void)refuse:(const char*)method because:(const std::string&)what {
+  invalid(std::string(method) + ": " + what + ", in " + [self describe]);
+}
+
+- (void)requireOpen:(const char*)method {
+  if (_ended) [self refuse:method because:"called after endEncoding"];
+}
+
+- (void)requireIndex:(NSUInteger)index method:(const char*)method {
+  if (index >= SM_MAX_BUFFERS) {
+    [self refuse:method
+         because:"index " + std::to_string(index) + " is not below " +
+                 std::to_string(SM_MAX_BUFFERS)];
+  }
+}
+
+- (void)endEncoding {
+  [self requireOpen:"endEncoding"];
+  if (_debugGroups) {
+    [self refuse:"endEncoding"
+         because:std::to_string(_debugGroups) + " pushDebugGroup: without popDebugGroup"];
+  }
+  _ended = YES;
+  _commandBuffer->openEncoder = nil;
+  _commandBuffer->passes.push_back(std::move(_pass));
+}
+
+- (void)insertDebugSignpost:(NSString*)string {
+  (void)string;
+  [self requireOpen:"insertDebugSignpost:"];
+}
+
+- (void)pushDebugGroup:(NSString*)string {
+  (void)string;
+  [self requireOpen:"pushDebugGroup:"];
+  ++_debugGroups;
+}
+
+- (void)popDebugGroup {
+  [self requireOpen:"popDebugGroup"];
+  if (!_debugGroups) [self refuse:"popDebugGroup" because:"no pushDebugGroup: before it"];
+  --_debugGroups;
+}
+
+// ---- state of the encoder: kept from dispatch to dispatch, also when the pipeline changes -------
+
+- (void)setComputePipelineState:(id<MTLComputePipelineState>)state {
+  static const char* method = "setComputePipelineState:";
+  [self requireOpen:method];
+  if (!state) [self refuse:method because:"the pipeline is nil"];
+  [(id)state retain];
+  [_pipeline release];
+  _pipeline = (SMComputePipeline*)state;
+}
+
+- (void)setBuffer:(id<MTLBuffer>)buffer offset:(NSUInteger)offset atIndex:(NSUInteger)index {
+  static const char* method = "setBuffer:offset:atIndex:";
+  [self requireOpen:method];
+  [self requireIndex:index method:method];
+  softmetal::Binding& binding = _bindings[index];
+  binding = {};
+  if (!buffer) return;
+  binding.memory = ((SMBuffer*)buffer)->memory;
+  [_commandBuffer keep:buffer];
+  [self setOffset:offset of:binding index:index method:method];
+}
+
+- (void)setBufferOffset:(NSUInteger)offset atIndex:(NSUInteger)index {
+  static const char* method = "setBufferOffset:atIndex:";
+  [self requireOpen:method];
+  [self requireIndex:index method:method];
+  if (!_bindings[index].memory) {
+    [self refuse:method because:"no buffer is set at index " + std::to_string(index)];
+  }
+  [self setOffset:offset of:_bindings[index] index:index method:method];
+}
+
+- (void)setOffset:(NSUInteger)offset
+               of:(softmetal::Binding&)binding
+            index:(NSUInteger)index
+           method:(const char*)method {
+  const softmetal::Memory& memory = *binding.memory;
+  if (offset > memory.length()) {
+    const std::string label = memory.label();
+    binding = {};
+    [self refuse:method
+         because:"offset " + std::to_string(offset) + " at index " + std::to_string(index) +
+                 " is beyond the " + std::to_string(memory.length()) + " bytes of buffer '" +
+                 label + "'"];
+  }
+  binding.offset = offset;
+}
+
+- (void)setBuffers:(const id<MTLBuffer>[])buffers
+           offsets:(const NSUInteger[])offsets
+         withRange:(NSRange)range {
+  for (NSUInteger i = 0; i < range.length; ++i) {
+    [self setBuffer:buffers[i] offset:offsets[i] atIndex:range.location + i];
+  }
+}
+
+- (void)setBytes:(const void*)bytes length:(NSUInteger)length atIndex:(NSUInteger)index {
+  static const char* method = "setBytes:length:atIndex:";
+  [self requireOpen:method];
+  [self requireIndex:index method:method];
+  if (!bytes) [self refuse:method because:"bytes are NULL at index " + std::to_string(index)];
+  if (!length) [self refuse:method because:"length is 0 at index " + std::to_string(index)];
+  if (length > SM_MAX_SET_BYTES) {
+    [self refuse:method
+         because:"length " + std::to_string(length) + " at index " + std::to_string(index) +
+                 " is more than " + std::to_string(SM_MAX_SET_BYTES) +
+                 " bytes, use a buffer (setBytes: is for data under 4 KB)"];
+  }
+  const char* data = static_cast<const char*>(bytes);
+  _bindings[index] = {nullptr, 0, {data, data + length}};
+  counting::add(counting::global().bytes_set, length);
+}
+
+- (void)setThreadgroupMemoryLength:(NSUInteger)length atIndex:(NSUInteger)index {
+  static const char* method = "setThreadgroupMemoryLength:atIndex:";
+  [self requireOpen:method];
+  [self requireIndex:index method:method];
+  if (length % 16) {
+    [self refuse:method
+         because:"length " + std::to_string(length) + " is not a multiple of 16 bytes"];
+  }
+  if (length > SM_MAX_THREADGROUP_MEMORY) {
+    [self refuse:method
+         because:"length " + std::to_string(length) + " is more than the " +
+                 std::to_string(SM_MAX_THREADGROUP_MEMORY) + " bytes of maxThreadgroupMemoryLength"];
+  }
+  _threadgroupLengths[index] = length;
+}
+
+// ---- residency ----------------------------------------------------------------------------------
+
+- (void)useResource:(id<MTLResource>)resource usage:(MTLResourceUsage)usage {
+  [self useResources:&resource count:1 usage:usage];
+}
+
+- (void)useResources:(const id<MTLResource>[])resources
+               count:(NSUInteger)count
+               usage:(MTLResourceUsage)usage {
+  static const char* method = "useResource:usage:";
+  [self requireOpen:method];
+  if (!(usage & (MTLResourceUsageRead | MTLResourceUsageWrite))) {
+    [self refuse:method because:"usage is neither Read nor Write"];
+  }
+  for (NSUInteger i = 0; i < count; ++i) {
+    if (!resources[i]) {
+      [self refuse:method because:"resource " + std::to_string(i) + " is nil"];
+    }
+    const auto& memory = ((SMBuffer*)resources[i])->memory;
+    const unsigned before = _declaredUsage.add(memory.get(), usage);
+    if (!before) counting::add(counting::global().declared);
+    if ((before & usage) != usage) {
+      _declared->push_back({memory, (usage & MTLResourceUsageWrite) != 0});
+    }
+  }
+  counting::add(counting::global().use_resource_calls, count);
+}
+
+- (void)memoryBarrierWithScope:(MTLBarrierScope)scope {
+  [self requireOpen:"memoryBarrierWithScope:"];
+  if (scope & MTLBarrierScopeBuffers) _pass.groups.emplace_back();
+}
+
+- (void)memoryBarrierWithResources:(const id<MTLResource>[])resources count:(NSUInteger)count {
+  [self requireOpen:"memoryBarrierWithResources:count:"];
+  (void)resources;
+  if (count) _pass.groups.emplace_back();
+}
+
+// ---- dispatches ---------------------------------------------------------------------------------
+
+- (void)dispatchThreads:(MTLSize)grid threadsPerThreadgroup:(MTLSize)group {
+  [self dispatch:"dispatchThreads:threadsPerThreadgroup:"
+            grid:{grid.width, grid.height, grid.depth}
+           group:{group.width, group.height, group.depth}];
+}
+
+- (void)dispatchThreadgroups:(MTLSize)groups threadsPerThreadgroup:(MTLSize)group {
+  [self dispatch:"dispatchThreadgroups:threadsPerThreadgroup:"
+            grid:{groups.width * group.width, groups.height * group.height,
+                  groups.depth * group.depth}
+           group:{group.width, group.height, group.depth}];
+}
+
+- (void)dispatch:(const char*)method
+            grid:(std::array<size_t, 3>)grid
+           group:(std::array<size_t, 3>)group {
+  [self requireOpen:method];
+  if (!_pipeline) [self refuse:method because:"no setComputePipelineState: before it"];
+  [self checkGrid:grid group:group method:method];
+
+  softmetal::Dispatch dispatch;
+  dispatch.function = _pipeline->function;
+  dispatch.grid = grid;
+  dispatch.threadgroup = group;
+  dispatch.declared = _declared;
+  dispatch.declared_count = _declared->size();
+  [self checkArgumentsAndAddTo:dispatch method:method];
+  [self countDispatch:dispatch];
+
+  if (_pass.groups.empty() || !_pass.concurrent) _pass.groups.emplace_back();
+  _pass.groups.back().push_back(std::move(dispatch));
+}
+
+- (void)checkGrid:(const std::array<size_t, 3>&)grid
+            group:(const std::array<size_t, 3>&)group
+           method:(const char*)method {
+  const auto text = [](const std::array<size_t, 3>& size) {
+    return "(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) + ", " +
+           std::to_string(size[2]) + ")";
+  };
+  size_t threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    if (!group[i]) {
+      [self refuse:method
+           because:"threadsPerThreadgroup " + text(group) + " has a dimension of 0"];
+    }
+    if (!grid[i]) {
+      [self refuse:method
+           because:"the grid " + text(grid) + " has a dimension of 0: leave the dispatch out"];
+    }
+    if (grid[i] > UINT32_MAX || group[i] > SM_MAX_THREADS) {
+      [self refuse:method
+           because:"grid " + text(grid) + " or threadsPerThreadgroup " + text(group) +
+                   " is too large"];
+    }
+    threads *= group[i];
+  }
+  if (threads > _pipeline->maxThreads) {
+    [self refuse:method
+         because:"threadsPerThreadgroup " + text(group) + " has " + std::to_string(threads) +
+                 " threads, maxTotalThreadsPerThreadgroup of the pipeline is " +
+                 std::to_string(_pipeline->maxThreads)];
+  }
+  if (_pipeline->wholeSimdgroups && threads % SM_SIMD) {
+    [self refuse:method
+         because:std::to_string(threads) +
+                 " threads per threadgroup are not a multiple of threadExecutionWidth, which "
+                 "threadGroupSizeIsMultipleOfThreadExecutionWidth promised"];
+  }
+}
+
+- (void)checkArgumentsAndAddTo:(softmetal::Dispatch&)dispatch method:(const char*)method {
+  const sm_kernel& kernel = *_pipeline->function.kernel;
+  size_t threadgroup_bytes = kernel.static_threadgroup_memory;
+  for (int i = 0; i < kernel.nargs; ++i) {
+    const sm_arg& argument = kernel.args[i];
+    if (argument.kind == SM_BUFFER) {
+      const softmetal::Binding& binding = _bindings[argument.index];
+      if (!binding.is_set() && argument.optional) continue;
+      const std::string problem = problem_with(argument, binding);
+      if (!problem.empty()) {
+        [self refuse:method
+             because:"argument '" + std::string(argument.name) + "' at index " +
+                     std::to_string(argument.index) + " " + problem];
+      }
+      dispatch.buffers.push_back({&argument, binding});
+    } else if (argument.kind == SM_THREADGROUP_MEM) {
+      const unsigned length = _threadgroupLengths[argument.index];
+      if (!length) {
+        [self refuse:method
+             because:"argument '" + std::string(argument.name) + "' at threadgroup index " +
+                     std::to_string(argument.index) + " has no setThreadgroupMemoryLength:"];
+      }
+      dispatch.threadgroup_lengths[argument.index] = length;
+      threadgroup_bytes += length;
+    }
+  }
+  if (threadgroup_bytes > SM_MAX_THREADGROUP_MEMORY) {
+    [self refuse:method
+         because:std::to_string(threadgroup_bytes) +
+                 " bytes of threadgroup memory are more than maxThreadgroupMemoryLength, " +
+                 std::to_string(SM_MAX_THREADGROUP_MEMORY)];
+  }
+}
+
+- (void)countDispatch:(const softmetal::Dispatch&)dispatch {
+  counting::Kernel& kernel = *_pipeline->counters;
+  counting::Global& global = counting::global();
+  uint64_t threads = 1, groups = 1;
+  for (int i = 0; i < 3; ++i) {
+    threads *= dispatch.grid[i];
+    groups *= (dispatch.grid[i] + dispatch.threadgroup[i] - 1) / dispatch.threadgroup[i];
+  }
+  counting::add(kernel.dispatches);
+  counting::add(kernel.threads, threads);
+  counting::add(kernel.threadgroups, groups);
+  counting::add(global.dispatches);
+  counting::add(global.threads, threads);
+  counting::add(global.threadgroups, groups);
+
+  Attribution* mine = nullptr;
+  for (Attribution& a : _attributions) {
+    if (a.kernel == &kernel) mine = &a;
+  }
+  if (!mine) {
+    counting::add(kernel.encoders);
+    mine = &_attributions.emplace_back(Attribution{&kernel, 0});
+  }
+  counting::add(kernel.declared, _declaredUsage.size() - mine->declared);
+  mine->declared = _declaredUsage.size();
+}
+
+@end

@@ -1,0 +1,180 @@
+#include "execute.h"
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <unordered_map>
+
+#include "counters.h"
+#include "failure_text.h"
+#include "faults.h"
+#include "floating_point.h"
+#include "softmetal/softmetal.h"
+#include "workers.h"
+
+namespace softmetal {
+namespace {
+
+// A dispatch while it runs. The kernel library sees `abi`, which therefore comes first.
+struct Job {
+  sm_dispatch abi{};
+  const Dispatch* dispatch;
+  uint64_t total = 1;  // threadgroups
+  bool reverse = false;
+  bool flush = true;
+  std::atomic<uint64_t> next{0};
+
+  std::mutex lock;
+  std::optional<Failure> failure;
+
+  void fail(Failure&& f) {
+    std::lock_guard<std::mutex> guard(lock);
+    if (!failure) failure = std::move(f);
+    abi.failed = 1;
+  }
+};
+
+// What one thread is doing, for error messages.
+struct Lane {
+  Job* job;
+  void** state;
+  GroupPosition group;
+  const char* message = nullptr;  // of sm_dispatch::fail
+  const void* pc = nullptr;
+};
+
+__attribute__((tls_model("initial-exec"))) thread_local Lane* t_lane = nullptr;
+
+// Called from a fiber: only notes what happened, the words are made on the thread's own stack.
+void note_failure(sm_dispatch* abi, const char* message, const void* pc) {
+  if (!t_lane->message) {
+    t_lane->message = message;
+    t_lane->pc = pc;
+  }
+  abi->failed = 1;
+}
+
+void run_groups(void* context) {
+  Lane& lane = *static_cast<Lane*>(context);
+  Job& job = *lane.job;
+  const unsigned* groups = job.abi.groups;
+  while (!job.abi.failed) {
+    uint64_t i = job.next.fetch_add(1, std::memory_order_relaxed);
+    if (i >= job.total) break;
+    if (job.reverse) i = job.total - 1 - i;
+    lane.group.x = i % groups[0];
+    lane.group.y = i / groups[0] % groups[1];
+    lane.group.z = i / groups[0] / groups[1];
+    job.abi.kernel->run_group(&job.abi, lane.state, lane.group.x, lane.group.y, lane.group.z);
+  }
+}
+
+void work(Job& job) {
+  static thread_local std::unordered_map<const KernelLibrary*, void*> states;
+  Lane lane{&job, &states[job.dispatch->function.library], {}};
+  Fault fault;
+  bool ok;
+  {
+    FlushSubnormals flush(job.flush);
+    t_lane = &lane;
+    ok = run_guarded(run_groups, &lane, fault);
+    t_lane = nullptr;
+  }
+  if (!ok) job.fail(describe_fault(fault, *job.dispatch, lane.group));
+  if (lane.message) {
+    job.fail(describe_message(lane.message, lane.pc, *job.dispatch, lane.group));
+  }
+}
+
+// setBytes: data. Each slot is a page that kernels can read, with the data against the end of it.
+class BytesSlots {
+ public:
+  // Address of a copy that is valid until the next dispatch.
+  std::shared_ptr<Memory> put(const sm_arg& argument, const std::vector<char>& bytes) {
+    std::shared_ptr<Memory>& slot = slots_[argument.index];
+    if (!slot) slot = Memory::allocate(SM_MAX_SET_BYTES);
+    if (!slot) return nullptr;
+    slot->place(bytes.size(), argument.elem_align ? argument.elem_align : 1);
+    slot->set_label("setBytes: data of '" + std::string(argument.name) + "'");
+    memcpy(slot->cpu(), bytes.data(), bytes.size());
+    return slot;
+  }
+
+ private:
+  std::array<std::shared_ptr<Memory>, SM_MAX_BUFFERS> slots_;
+};
+
+void count(const sm_dispatch& abi) {
+  counting::Global& c = counting::global();
+  counting::add(c.switches, abi.n_switches);
+  counting::add(c.barriers, abi.n_barriers);
+  counting::add(c.simd_ops, abi.n_simd_ops);
+  counting::add(c.divergent_simd_ops, abi.n_divergent_simd_ops);
+}
+
+// Every buffer that the dispatch may touch; fills in the addresses.
+std::optional<Failure> gather(const Dispatch& dispatch, sm_dispatch& abi,
+                              std::vector<Access>& accesses) {
+  static auto* slots = new BytesSlots;
+  accesses.assign(dispatch.declared->begin(), dispatch.declared->begin() + dispatch.declared_count);
+  for (const Access& a : accesses) {
+    if (a.memory->released()) return describe_released(*a.memory, true, dispatch);
+  }
+  for (const Dispatch::Argument& argument : dispatch.buffers) {
+    const Binding& b = argument.binding;
+    if (!b.is_set()) continue;
+    std::shared_ptr<Memory> memory =
+        b.memory ? b.memory : slots->put(*argument.declaration, b.bytes);
+    if (!memory) return Failure{Failure::out_of_memory, "no memory for setBytes: data"};
+    if (memory->released()) return describe_released(*memory, false, dispatch);
+    abi.buffers[argument.declaration->index] = memory->gpu() + b.offset;
+    accesses.push_back({std::move(memory), !argument.declaration->is_const});
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> execute(const Dispatch& dispatch) {
+  static std::mutex device;
+  std::lock_guard<std::mutex> one(device);
+  const Settings s = settings();
+
+  Job job;
+  job.dispatch = &dispatch;
+  job.reverse = s.order == Order::reverse;
+  job.flush = s.flush_subnormals;
+  job.abi.kernel = dispatch.function.kernel;
+  job.abi.strict = s.strict;
+  job.abi.alloc = allocate_forever;
+  job.abi.stack_top = fiber_stack_top;
+  job.abi.threadgroup_memory = threadgroup_memory;
+  job.abi.fail = note_failure;
+  for (int i = 0; i < 3; ++i) {
+    job.abi.grid[i] = dispatch.grid[i];
+    job.abi.tg[i] = dispatch.threadgroup[i];
+    job.abi.groups[i] = (dispatch.grid[i] + dispatch.threadgroup[i] - 1) / dispatch.threadgroup[i];
+    job.total *= job.abi.groups[i];
+  }
+  std::copy(dispatch.threadgroup_lengths.begin(), dispatch.threadgroup_lengths.end(),
+            job.abi.tg_len);
+
+  std::vector<Access> accesses;
+  if (auto failure = gather(dispatch, job.abi, accesses)) return failure;
+  dispatch.function.library->set_constants(*dispatch.function.constants);
+  if (!Residency::grant(accesses)) {
+    return Failure{Failure::out_of_memory,
+                   std::string("kernel '") + dispatch.function.kernel->name + "': " +
+                       std::to_string(accesses.size()) +
+                       " buffers at once are more memory maps than the system allows (sysctl "
+                       "vm.max_map_count)"};
+  }
+  claim_signals();
+  run_on_workers([&] { work(job); }, job.total == 1);
+  count(job.abi);
+  Location damage;
+  if (Residency::finish(damage) && !job.failure) job.fail(describe_damage(damage, dispatch));
+  return std::move(job.failure);
+}
+
+}  // namespace softmetal

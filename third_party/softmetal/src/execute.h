@@ -1,0 +1,54 @@
+// Runs encoded dispatches.
+#pragma once
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel_library.h"
+#include "memory.h"
+
+namespace softmetal {
+
+// What sits at one index of an encoder's buffer table.
+struct Binding {
+  std::shared_ptr<Memory> memory;  // setBuffer:
+  size_t offset = 0;
+  std::vector<char> bytes;  // setBytes:, when not empty
+
+  bool is_set() const { return memory || !bytes.empty(); }
+  size_t available() const { return memory ? memory->length() - offset : bytes.size(); }
+};
+
+// A kernel with the values of its function constants.
+struct Function {
+  const KernelLibrary* library;
+  const sm_kernel* kernel;
+  std::shared_ptr<const KernelLibrary::Constants> constants;
+};
+
+struct Dispatch {
+  Function function;
+  struct Argument {
+    const sm_arg* declaration;
+    Binding binding;
+  };
+  std::vector<Argument> buffers;
+  std::array<unsigned, SM_MAX_BUFFERS> threadgroup_lengths{};
+  // useResource: so far in this encoder: the first `declared_count` of a list that still grows.
+  std::shared_ptr<const std::vector<Access>> declared;
+  size_t declared_count = 0;
+  std::array<size_t, 3> grid, threadgroup;  // threads
+};
+
+struct Failure {
+  enum Kind { page_fault, invalid_resource, stack_overflow, out_of_memory, internal };
+  Kind kind = internal;
+  std::string text;
+};
+
+// One at a time in the process, whatever queue it comes from; it uses all cores.
+std::optional<Failure> execute(const Dispatch& dispatch);
+
+}  // namespace softmetal

@@ -1,0 +1,18 @@
+// Words for what went wrong in a kernel.
+#pragma once
+#include "execute.h"
+#include "faults.h"
+
+namespace softmetal {
+
+struct GroupPosition {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPosition group);
+Failure describe_damage(const Location& where, const Dispatch& dispatch);
+Failure describe_message(const std::string& message, const void* pc, const Dispatch& dispatch,
+                         GroupPosition group);
+Failure describe_released(const Memory& memory, bool declared, const Dispatch& dispatch);
+
+}  // namespace softmetal
