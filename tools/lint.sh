@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks of the sources that need no build: tools/lint.sh check|fix PYTHON
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 mode="$1" python="$2" failed=()
 bin="$(dirname "$python")"
 

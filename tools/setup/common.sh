@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Messages, logs and stamps of the set-up. Sourced by tools/setup.sh; bash 3.2 (macOS) is enough.
 
 VENV="${MPS_DS_VENV:-$ROOT/.venv}"
@@ -43,7 +44,7 @@ digest_of() {
     if [ -e "$ROOT/$path" ]; then paths+=("$path"); fi
   done
   (
-    cd "$ROOT"
+    cd "$ROOT" || exit
     find "${paths[@]}" -type f ! -name '*.pyc' ! -name '.DS_Store' -print0 | LC_ALL=C sort -z |
       xargs -0 cksum
   ) | sha256

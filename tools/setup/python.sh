@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # A Python for the environment, the environment, and what is installed into it.
 
 readonly OLDEST_PYTHON=10 # 3.10

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # System packages. Nothing is installed that is already there, whatever package manager put it there:
 # what is looked for is the compiler, the header and the library, not a package name.
 
