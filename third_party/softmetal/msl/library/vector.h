@@ -1,0 +1,121 @@
+// vec<T, N>: an array of components with MSL's constructors, and every swizzle as a property (not
+// storage), so that components and swizzles are no lvalues one could take the address of, as in
+// MSL.
+#pragma once
+
+#include "bfloat.h"
+#include "swizzle.h"
+
+namespace metal {
+template <class T, int N>
+struct vec;
+}
+
+namespace softmetal {
+
+// How many components an argument of a vector constructor gives.
+template <class T>
+struct components {
+  static constexpr int count = 1;
+  static constexpr T get(const T& value, int) { return value; }
+};
+template <class T, int N>
+struct components<metal::vec<T, N>> {
+  static constexpr int count = N;
+  static constexpr T get(const metal::vec<T, N>& value, int i) { return value.softmetal_v[i]; }
+};
+template <class...>
+struct total;
+template <>
+struct total<> {
+  static constexpr int count = 0;
+};
+template <class A, class... Rest>
+struct total<A, Rest...> {
+  static constexpr int count = components<A>::count + total<Rest...>::count;
+};
+
+template <class T>
+constexpr void fill(T*) {}
+template <class T, class A, class... Rest>
+constexpr void fill(T* to, const A& first, const Rest&... rest) {
+  for (int i = 0; i < components<A>::count; ++i) {
+    to[i] = static_cast<T>(components<A>::get(first, i));
+  }
+  fill(to + components<A>::count, rest...);
+}
+
+}  // namespace softmetal
+
+namespace metal {
+
+// A vector of three takes the room of four.
+#define SM_VECTOR(N, room, SWIZZLES)                                                 \
+  template <class T>                                                                 \
+  struct alignas(sizeof(T) * room) vec<T, N> {                                       \
+    using softmetal_scalar = T;                                                      \
+    T softmetal_v[N];                                                                \
+                                                                                     \
+    vec() = default;                                                                 \
+    constexpr vec(T value) : softmetal_v{} {                                         \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = value;                            \
+    }                                                                                \
+    template <class A, class B, class... Rest,                                       \
+              enable_if_t<softmetal::total<A, B, Rest...>::count == N, bool> = true> \
+    constexpr vec(A a, B b, Rest... rest) : softmetal_v{} {                          \
+      softmetal::fill(softmetal_v, a, b, rest...);                                   \
+    }                                                                                \
+    template <class U>                                                               \
+    constexpr explicit vec(vec<U, N> other) : softmetal_v{} {                        \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = T(other.softmetal_v[i]);          \
+    }                                                                                \
+    constexpr T& operator[](size_t i) {                                              \
+      return softmetal_v[i];                                                         \
+    }                                                                                \
+    constexpr const T& operator[](size_t i) const {                                  \
+      return softmetal_v[i];                                                         \
+    }                                                                                \
+    SWIZZLES                                                                         \
+  };
+SM_VECTOR(2, 2, SM_SWIZZLES_OF_2)
+SM_VECTOR(3, 4, SM_SWIZZLES_OF_3)
+SM_VECTOR(4, 4, SM_SWIZZLES_OF_4)
+#undef SM_VECTOR
+
+// What MSL names: float2, ..., with metal:: and without (global_names.h).
+#define SM_VECTOR_TYPES(T) \
+  using T##2 = vec<T, 2>;  \
+  using T##3 = vec<T, 3>;  \
+  using T##4 = vec<T, 4>;
+SM_VECTOR_TYPES(bool)
+SM_VECTOR_TYPES(char)
+SM_VECTOR_TYPES(uchar)
+SM_VECTOR_TYPES(short)
+SM_VECTOR_TYPES(ushort)
+SM_VECTOR_TYPES(int)
+SM_VECTOR_TYPES(uint)
+SM_VECTOR_TYPES(long)
+SM_VECTOR_TYPES(ulong)
+SM_VECTOR_TYPES(half)
+SM_VECTOR_TYPES(bfloat)
+SM_VECTOR_TYPES(float)
+#undef SM_VECTOR_TYPES
+
+template <class T>
+constexpr bool is_vector_v = false;
+template <class T, int N>
+constexpr bool is_vector_v<vec<T, N>> = true;
+template <class T>
+struct is_vector : bool_constant<is_vector_v<T>> {};
+
+template <class T>
+struct vec_elements {
+  static constexpr int value = softmetal::components<T>::count;
+};
+
+template <class T, int N>
+constexpr vec<T, N> make_vec(T value) {
+  return vec<T, N>(value);
+}
+
+}  // namespace metal

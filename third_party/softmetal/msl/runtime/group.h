@@ -1,0 +1,88 @@
+// The state of one running threadgroup. A worker thread owns one Group for each kernel library and
+// reuses it for threadgroup after threadgroup.
+#pragma once
+
+#include "../library/vector.h"
+#include "../softmetal_abi.h"
+
+extern "C" void* memset(void*, int, size_t);
+
+namespace softmetal {
+
+using metal::uint3;
+
+// Where in the source something is called; the default argument of every synchronising function.
+struct site {
+  const char* file;
+  uint line, column;
+  constexpr bool operator==(const site& other) const {
+    return line == other.line && column == other.column && file == other.file;
+  }
+};
+#define SM_SITE                                            \
+  ::softmetal::site {                                      \
+    __builtin_FILE(), __builtin_LINE(), __builtin_COLUMN() \
+  }
+
+enum lane_state : uchar { ready, running, at_barrier, at_simd_operation, done };
+
+// One thread of the threadgroup.
+struct Lane {
+  void* stack_pointer;
+  lane_state state;
+};
+
+// Thirty-two lanes, and the operation at which those that arrived wait for the others.
+struct Simdgroup {
+  uint arrived, alive;
+  uint parity;       // which half of the double buffer the operation uses
+  uint active[2];    // lanes that take part
+  const char* name;  // of the operation
+  site where;
+  void (*complete)(Simdgroup&);  // computes its common result, once
+  alignas(16) char value[2][SM_SIMD][16];
+  alignas(16) char result[2][16];
+};
+
+// What the thread position attributes read.
+struct Positions {
+  uint3 threads;          // of this threadgroup: fewer at the edge of a non-uniform grid
+  uint3 group;            // threadgroup_position_in_grid
+  uint3 nominal_threads;  // dispatch_threads_per_threadgroup
+  uint3 groups, grid;
+  uint3 origin;  // thread_position_in_grid of thread 0
+  uint simdgroups;
+};
+
+struct Group {
+  sm_dispatch* dispatch;
+  Positions positions;
+  void (*body)(Group&, uint thread);
+
+  // Scheduling: threads start in order as fibers, run until they wait, and are resumed in order.
+  void* worker_stack_pointer;
+  Lane lane[SM_MAX_THREADS];
+  Simdgroup simdgroup[SM_MAX_THREADS / SM_SIMD];
+  uint threads, started, finished, current;
+  uint runnable[SM_MAX_THREADS + 1], runnable_head, runnable_tail;  // a ring
+  uint free_stacks[SM_MAX_THREADS + 1], free_stack_count, stack_count;
+  uint starting_stack;            // of the fiber that is about to start
+  void* discarded_stack_pointer;  // where a finished fiber's is "saved"
+
+  uint waiting_at_barrier;
+  site barrier;
+
+  // Threadgroup memory: arguments first, then the kernel's own variables.
+  char* memory;
+  uint argument_offset[SM_MAX_BUFFERS];
+  uint argument_bytes, variable_bytes;
+  ulong serial;  // counts threadgroups
+  uchar poison;
+
+  ulong switches, barriers, simd_operations, divergent_simd_operations;
+};
+
+// Fibers never leave their worker thread.
+static thread_local Group* current_group = nullptr;
+
+}  // namespace softmetal

@@ -1,0 +1,2 @@
+#pragma once
+#include "../softmetal_macros.h"

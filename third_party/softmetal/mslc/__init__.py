@@ -1,0 +1,19 @@
+"""mslc: compiles Metal Shading Language to a kernel library of the software Metal device.
+
+    .metal --clang -E--> preprocessed MSL --rewrite--> C++14 + trampolines --clang--> .so
+
+Address spaces, attributes and [[host_name]] instantiations are handled on the token stream; nothing
+of a kernel has to be written for it. Line markers are kept, so that diagnostics and faults name the
+original file and line. Only the standard library is used.
+
+    tokens.py         the token stream of a preprocessed file
+    parser.py         finds kernels, functions, constants, threadgroup variables
+    model.py          what the parser finds
+    restrictions.py   refuses what C++ accepts and MSL does not
+    rewrite.py        MSL -> C++
+    kernels.py        kernel arguments and the table that the library exports
+    compile.py        runs clang
+    identity.py       keys and digests: which compiled library belongs to which source
+    opencl_check.py   a second reading of the source that checks address spaces
+    cli.py            the command line
+"""

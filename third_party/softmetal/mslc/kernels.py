@@ -1,0 +1,336 @@
+"""Kernel arguments, and the C++ that exports a file's kernels to the host (msl/softmetal_abi.h)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from .errors import MslError
+from .model import Declarations, Function, Instance
+from .tokens import TokenStream, is_name
+
+_POSITIONS = {
+    word: "SM_" + word.upper()
+    for word in (
+        "dispatch_threads_per_threadgroup",
+        "grid_origin",
+        "simdgroup_index_in_threadgroup",
+        "simdgroups_per_threadgroup",
+        "thread_index_in_simdgroup",
+        "thread_index_in_threadgroup",
+        "thread_position_in_grid",
+        "thread_position_in_threadgroup",
+        "threadgroup_position_in_grid",
+        "threadgroups_per_grid",
+        "threads_per_grid",
+        "threads_per_simdgroup",
+        "threads_per_threadgroup",
+    )
+}
+_POSITIONS["thread_execution_width"] = "SM_THREADS_PER_SIMDGROUP"
+_POSITIONS["dispatch_simdgroups_per_threadgroup"] = "SM_SIMDGROUPS_PER_THREADGROUP"
+
+_NO_BINDING = frozenset(["function_constant", "maybe_unused"])
+_MAX_BUFFERS = 31
+
+# What makes a thread wait for others, by name.
+_WAITS = re.compile(r"threadgroup_barrier|simdgroup_barrier|(?:__metal_)?(?:simd|quad)_\w+")
+
+
+@dataclass
+class Parameter:
+    """One kernel parameter: what it is bound to."""
+
+    name: str
+    kind: str  # enum sm_arg_kind
+    index: str  # a constant expression
+    is_constant: bool = False
+    is_optional: bool = False
+
+
+@dataclass
+class Kernel:
+    """One entry of the library: a kernel, or an instance of a kernel template."""
+
+    name: str
+    expression: str
+    memory: str  # call that gives the bytes of its threadgroup variables
+    parameters: list[Parameter]
+    waits: bool
+    max_threads: str
+
+
+def find_kernels(tokens: TokenStream, found: Declarations) -> list[Kernel]:
+    """All kernels that the library exports, in source order."""
+    uses = _names_used(tokens, found)
+    definitions = {kernel.name: kernel for kernel in found.kernels()}
+    kernels = [
+        _plain_kernel(tokens, kernel, uses)
+        for kernel in definitions.values()
+        if not kernel.is_template
+    ]
+    kernels += [_instance(tokens, i, definitions, uses) for i in found.instances]
+    _refuse_equal_names(kernels)
+    return kernels
+
+
+def _plain_kernel(tokens: TokenStream, kernel: Function, uses: dict[str, set[str]]) -> Kernel:
+    assert kernel.body
+    host_name = tokens.attribute(kernel.start, kernel.body[0], "host_name")
+    scope = "::".join(["", *kernel.namespace, ""])
+    return Kernel(
+        name=host_name.strip('"') if host_name else kernel.name,
+        expression=scope + kernel.name,
+        memory=f"{scope}softmetal_memory_of_{kernel.name}()",
+        parameters=kernel_parameters(tokens, kernel),
+        waits=_may_wait([kernel.name], uses),
+        max_threads=_max_threads(tokens, kernel),
+    )
+
+
+def _instance(
+    tokens: TokenStream,
+    instance: Instance,
+    definitions: dict[str, Function],
+    uses: dict[str, set[str]],
+) -> Kernel:
+    kernel = definitions.get(instance.base)
+    if kernel is None:
+        raise MslError(
+            f'[[host_name("{instance.host_name}")]]: there is no kernel named {instance.base}',
+            tokens.location(instance.at),
+        )
+    scope = "::".join(["", *instance.namespace, ""])
+    if instance.tokens[0] == "::":
+        scope = ""
+    return Kernel(
+        name=instance.host_name,
+        expression=scope + instance.expression(),
+        memory=f"{scope}{instance.expression('softmetal_memory_of_')}()",
+        parameters=kernel_parameters(tokens, kernel),
+        waits=_may_wait([t for t in instance.tokens if is_name(t)], uses),
+        max_threads=_max_threads(tokens, kernel),
+    )
+
+
+def _refuse_equal_names(kernels: list[Kernel]) -> None:
+    names = [kernel.name for kernel in kernels]
+    for name in names:
+        if names.count(name) > 1:
+            raise MslError(f"two kernels have the name '{name}'")
+
+
+def _max_threads(tokens: TokenStream, kernel: Function) -> str:
+    assert kernel.body
+    limit = tokens.attribute(kernel.start, kernel.body[0], "max_total_threads_per_threadgroup")
+    return limit or "SM_MAX_THREADS"
+
+
+# ---- does a kernel wait? -----------------------------------------------------------------------
+
+
+def _names_used(tokens: TokenStream, found: Declarations) -> dict[str, set[str]]:
+    """For each function, class, alias and constant: the names that its declaration mentions."""
+    uses: dict[str, set[str]] = {name: set(used) for name, used in found.aliases.items()}
+    for function in found.functions:
+        names = uses.setdefault(function.name, set())
+        names.update(
+            tokens.text[i] for i in range(function.start, function.end) if tokens.kind[i] == "name"
+        )
+    return uses
+
+
+def _may_wait(roots: list[str], uses: dict[str, set[str]]) -> bool:
+    """Whether a barrier or simdgroup operation can be reached from one of these names."""
+    todo, seen = list(roots), set()
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if _WAITS.fullmatch(name):
+            return True
+        todo.extend(uses.get(name, ()))
+    return False
+
+
+# ---- parameters --------------------------------------------------------------------------------
+
+
+def kernel_parameters(tokens: TokenStream, kernel: Function) -> list[Parameter]:
+    """What each parameter of a kernel is bound to; Metal's rules for those that do not say."""
+    parameters = []
+    taken = {
+        argument
+        for start, end in kernel.parameters
+        for item, argument, _ in tokens.attribute_items(start, end)
+        if item == "buffer"
+    }
+    threadgroup_count = 0
+    for start, end in kernel.parameters:
+        if tokens.text[start:end] == ["void"]:
+            continue
+        parameter = _parameter(tokens, kernel, start, end)
+        if parameter.kind == "SM_BUFFER" and not parameter.index:
+            parameter.index = next(str(i) for i in range(_MAX_BUFFERS + 1) if str(i) not in taken)
+            taken.add(parameter.index)
+        elif parameter.kind == "SM_THREADGROUP_MEM":
+            parameter.index = parameter.index or str(threadgroup_count)
+            threadgroup_count += 1
+        if parameter.index.isdigit() and int(parameter.index) >= _MAX_BUFFERS:
+            raise MslError(
+                f"kernel '{kernel.name}': index {parameter.index} of '{parameter.name}' is out of "
+                f"range: a kernel has {_MAX_BUFFERS} slots, 0 to {_MAX_BUFFERS - 1}",
+                tokens.location(start),
+            )
+        parameters.append(parameter)
+    _refuse_equal_slots(tokens, kernel, parameters)
+    return parameters
+
+
+def _parameter(tokens: TokenStream, kernel: Function, start: int, end: int) -> Parameter:
+    attributes_at = next((i for i in range(start, end) if i in tokens.attributes), end)
+    type_end = next(
+        (i for i in range(start, attributes_at) if tokens.text[i] == "="), attributes_at
+    )
+    names = [i for i in range(start, type_end) if is_name(tokens.text[i])]
+    name = tokens.text[names[-1]]
+    words = tokens.text[start:type_end]
+    kind, index = "", "0"
+    items = list(tokens.attribute_items(start, end))
+    for item, argument, at in items:
+        if item == "buffer":
+            kind, index = "SM_BUFFER", argument or ""
+        elif item == "threadgroup":
+            kind, index = "SM_THREADGROUP_MEM", argument or ""
+        elif item in _POSITIONS:
+            kind, index = _POSITIONS[item], "-1"
+        elif item not in _NO_BINDING:
+            raise MslError(
+                f"kernel '{kernel.name}': the attribute [[{item}]] of '{name}' is not supported by "
+                "the software device",
+                tokens.location(at),
+            )
+    if not kind:
+        kind, index = _implicit_binding(tokens, kernel, name, words, start), ""
+    _check_type(tokens, kernel, name, kind, words, start)
+    optional = any(item == "function_constant" for item, _, _ in items)
+    return Parameter(name, kind, index, "constant" in words, optional)
+
+
+def _implicit_binding(
+    tokens: TokenStream, kernel: Function, name: str, words: list[str], at: int
+) -> str:
+    if "threadgroup" in words:
+        return "SM_THREADGROUP_MEM"
+    if "device" in words or "constant" in words:
+        return "SM_BUFFER"
+    raise MslError(
+        f"kernel '{kernel.name}': parameter '{name}' has neither an address space nor an attribute "
+        "that says what it is",
+        tokens.location(at),
+    )
+
+
+def _check_type(
+    tokens: TokenStream, kernel: Function, name: str, kind: str, words: list[str], at: int
+) -> None:
+    """A buffer is a pointer or reference to device or constant memory, and so on."""
+    spaces = {"SM_BUFFER": ("device", "constant"), "SM_THREADGROUP_MEM": ("threadgroup",)}
+    is_memory = bool({"*", "&"} & set(words))
+    if kind in spaces:
+        if is_memory and set(spaces[kind]) & set(words):
+            return
+        wanted = f"a pointer or reference to {' or '.join(spaces[kind])} memory"
+    else:
+        if not is_memory:
+            return
+        wanted = "an integer or a vector of integers"
+    raise MslError(
+        f"kernel '{kernel.name}': parameter '{name}' must be {wanted}", tokens.location(at)
+    )
+
+
+def _refuse_equal_slots(tokens: TokenStream, kernel: Function, parameters: list[Parameter]) -> None:
+    used: dict[tuple[str, str], Parameter] = {}
+    for parameter in parameters:
+        if parameter.kind not in ("SM_BUFFER", "SM_THREADGROUP_MEM"):
+            continue
+        other = used.setdefault((parameter.kind, parameter.index), parameter)
+        if other is not parameter and not (parameter.is_optional and other.is_optional):
+            raise MslError(
+                f"kernel '{kernel.name}': '{other.name}' and '{parameter.name}' have the same "
+                f"index {parameter.index}",
+                tokens.location(kernel.name_at),
+            )
+
+
+# ---- C++ ---------------------------------------------------------------------------------------
+
+
+def c_string(text: str) -> str:
+    """A C string literal for any bytes (surrogate-escaped where not UTF-8)."""
+    printable = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
+    out = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        out.append(chr(byte) if byte in printable else "\\n" if byte == 10 else f"\\{byte:03o}")
+        if byte == 10:
+            out.append('"\n"')
+    return '"' + "".join(out) + '"'
+
+
+def exports(found: Declarations, kernels: list[Kernel], hashed_source: str) -> str:
+    """The end of the generated file: softmetal_library() and softmetal_source."""
+    return "\n".join(
+        [
+            '\n# 1 "<softmetal library table>"',
+            "namespace softmetal {",
+            "static void compute_constants() {",
+            *(f"  {function}();" for function in found.computed_constants),
+            "}",
+            "}  // namespace softmetal",
+            *(_parameter_names(n, kernel) for n, kernel in enumerate(kernels)),
+            'extern "C" __attribute__((visibility("default"))) const sm_library* '
+            "softmetal_library() {",
+            "  if (!softmetal::processor_suffices()) return nullptr;",
+            "  static const sm_kernel kernels[] = {",
+            *(_describe(n, kernel) for n, kernel in enumerate(kernels)),
+            "      sm_kernel{}};",
+            "  static const sm_fconst constants[] = {",
+            *(_constant(c.name, c.namespace, c.index) for c in found.function_constants),
+            "      sm_fconst{}};",
+            "  static const sm_library library = {SM_ABI_VERSION, kernels, "
+            f"{len(kernels)}, constants, {len(found.function_constants)}}};",
+            "  return &library;",
+            "}",
+            'extern "C" __attribute__((visibility("default"))) const char* softmetal_source =',
+            c_string(hashed_source) + ";\n",
+        ]
+    )
+
+
+def _parameter_names(n: int, kernel: Kernel) -> str:
+    names = ", ".join([f'"{p.name}"' for p in kernel.parameters] + ["nullptr"])
+    return f"static const char* const softmetal_names_{n}[] = {{{names}}};"
+
+
+def _describe(n: int, kernel: Kernel) -> str:
+    flags = {True: "true", False: "false"}
+    parameters = "".join(
+        f", softmetal::Parameter<{p.kind}, {p.index}, {flags[p.is_constant]}, "
+        f"{flags[p.is_optional]}>"
+        for p in kernel.parameters
+    )
+    return (
+        f"      softmetal::Kernel<{flags[not kernel.waits]}, decltype({kernel.expression}), "
+        f"&{kernel.expression}{parameters}>::describe({c_string(kernel.name)}, "
+        f"softmetal_names_{n}, {kernel.max_threads}, {kernel.memory}),"
+    )
+
+
+def _constant(name: str, namespace: tuple[str, ...], index: str) -> str:
+    scope = "::".join(["", *namespace, ""])
+    return (
+        f'      sm_fconst{{"{name}", {index}, (void*)&{scope}{name}, sizeof({scope}{name}), '
+        f"&{scope}softmetal_defined_{name}}},"
+    )
