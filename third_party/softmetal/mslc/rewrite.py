@@ -10,7 +10,7 @@ from .parser import parse, statement_starts
 from .restrictions import CONTRACTION
 from .tokens import ADDRESS_SPACES, TokenStream, is_name
 
-_UNSUFFIXED_FLOAT = re.compile(
+UNSUFFIXED_FLOAT = re.compile(
     r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?|0[xX][\da-fA-F.]+[pP][+-]?\d+"
 )
 _SUFFIXED_FLOAT = re.compile(r"(\d*\.?\d*(?:[eE][+-]?\d+)?)(h|H|bf|BF)")
@@ -68,7 +68,7 @@ class _Rewriter:
             if kind != "number":
                 continue
             literal = tokens.text[i]
-            if _UNSUFFIXED_FLOAT.fullmatch(literal):
+            if UNSUFFIXED_FLOAT.fullmatch(literal):
                 tokens.replace(i, literal + "f")
             elif suffixed := _SUFFIXED_FLOAT.fullmatch(literal):
                 digits = suffixed[1]

@@ -18,13 +18,17 @@ typedef long ptrdiff_t;
 typedef long intptr_t;
 typedef ulong uintptr_t;
 
+#ifndef __OPENCL_CPP_VERSION__
 // Native: converts implicitly both ways and every operation rounds to half, as in MSL
 // (-ffloat16-excess-precision=none). F16C, and libgcc without it, keep fp16 subnormals whatever
 // MXCSR says about fp32 ones.
 typedef _Float16 half;
+#endif
 
 namespace metal {
+#ifndef __OPENCL_CPP_VERSION__
 using ::half;
+#endif
 using ::int16_t;
 using ::int32_t;
 using ::int64_t;
