@@ -25,12 +25,16 @@ class _ThenActivate(importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Run torch's own code, then activate the device."""
+        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _TorchFinder)]
         self._loader.exec_module(module)
         import mps_ds.softmps  # noqa: F401
 
 
 class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch where the others find it, and wraps its loader. Once."""
+    """Finds torch where the others find it, and wraps its loader.
+
+    Stays until torch is executed: libraries ask importlib.util.find_spec whether it is installed.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -38,7 +42,6 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         """Answer for `torch` alone."""
         if name != "torch":
             return None
-        sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = _ThenActivate(spec.loader)
