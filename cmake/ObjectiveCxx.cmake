@@ -53,12 +53,12 @@ endif()
 find_package(Threads REQUIRED)
 target_compile_options(
   objcxx
-  INTERFACE -fobjc-runtime=gcc
-            -fblocks
-            -fobjc-exceptions
-            -fexceptions
-            -fconstant-string-class=NSConstantString
-            -Wno-objc-nonunified-exceptions)
+  INTERFACE
+    -fblocks
+    "$<$<COMPILE_LANGUAGE:OBJCXX>:-fobjc-runtime=gcc;-fobjc-exceptions;-fexceptions>"
+    "$<$<COMPILE_LANGUAGE:OBJCXX>:-fconstant-string-class=NSConstantString>"
+    # catch (NSException*) would warn; @catch is what this project uses.
+    "$<$<COMPILE_LANGUAGE:OBJCXX>:-Wno-objc-nonunified-exceptions>")
 target_compile_definitions(objcxx INTERFACE _NATIVE_OBJC_EXCEPTIONS GNUSTEP GNUSTEP_BASE_LIBRARY=1
                                             GNU_RUNTIME=1)
 target_include_directories(objcxx SYSTEM INTERFACE "${GNUSTEP_INCLUDE}" "${OBJC_GCC_FOLDER}/include")

@@ -182,15 +182,11 @@ void AdamPlan::step(const AdamStep& step) {
 
   struct Held {
     std::shared_ptr<BufferSet> plan;
-    BufferSet grads{MTLResourceUsageRead};
+    BufferSet grads;
     Owned<id<MTLBuffer>> row_table, chunk_table, step_table;
   };
-  auto held = std::make_shared<Held>();
-  held->plan = buffers_;
-  held->grads.swap(tables.grads);
-  held->row_table = row_table_;
-  held->chunk_table = chunk_table_;
-  held->step_table = upload(bytes.data(), bytes.size());
+  const auto held = std::make_shared<Held>(Held{buffers_, std::move(tables.grads), row_table_,
+                                                chunk_table_, upload(bytes.data(), bytes.size())});
 
   id<MTLComputePipelineState> pipeline =
       adam_library().pipeline(tables.strided ? "adam_strided_float32" : "adam_float32");

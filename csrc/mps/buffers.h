@@ -28,14 +28,10 @@ class BufferSet {
  public:
   explicit BufferSet(MTLResourceUsage usage) : usage_(usage) {}
   ~BufferSet();
+  BufferSet(BufferSet&&) noexcept = default;
   BufferSet(const BufferSet&) = delete;
   BufferSet& operator=(const BufferSet&) = delete;
 
-  void swap(BufferSet& other) noexcept {
-    slots_.swap(other.slots_);
-    buffers_.swap(other.buffers_);
-    std::swap(usage_, other.usage_);
-  }
   void reserve(size_t count);
   // The address of element 0 of a tensor at `place`.
   uint64_t add(const Place& place);
