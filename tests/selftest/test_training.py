@@ -93,9 +93,9 @@ def test_the_same_formula_in_other_operations_keeps_the_bound() -> None:
         "beta2 of 0.99",
     ],
 )
-def test_a_wrong_adam_breaks_the_bound_ten_times_over(mistake: str) -> None:
+def test_a_wrong_adam_breaks_the_bound_a_hundred_times_over(mistake: str) -> None:
     losses = train(lambda *a, **k: WrongAdamW(*a, **k, mistake=mistake), TEXT, device="cpu")
-    assert difference(losses) >= 10 * LOSS_BOUND
+    assert difference(losses) >= 100 * LOSS_BOUND
 
 
 def test_the_model_learns_more_than_letter_frequencies() -> None:

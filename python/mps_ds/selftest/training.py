@@ -13,13 +13,15 @@ from mps_ds.selftest.report import Figure
 
 STEPS = 120
 BATCH = 8
-LEARNING_RATE = 3e-3
+LEARNING_RATE = 1e-3
+"""Small enough that training forgets rounding; at 3e-3 this model amplifies it 100 times."""
 WEIGHT_DECAY = 0.1
 
-LOSS_BOUND = 3e-4
+LOSS_BOUND = 1e-5
 """Nats. The two optimizers round differently, by up to 2 ulp of each parameter in each step, and
-training carries that on. The bound is ten times what rounding alone can do to these losses, and
-a hundredth of what the mildest mistake in an Adam does (tests/selftest/test_training.py)."""
+training carries that on. The bound is more than five times what rounding alone does to these
+losses, and less than a hundredth of what the mildest mistake in an Adam does
+(tests/selftest/test_training.py measures both)."""
 
 MakeOptimizer = Callable[..., torch.optim.Optimizer]
 

@@ -25,4 +25,4 @@ def kernels_compile() -> list[Figure]:
     tensors = [torch.ones(1, device="mps") for _ in range(4)]
     ops.adam_([tensors[0]], [tensors[1]], [tensors[2]], [tensors[3]], 1, lr=0.5)
     moved = float(tensors[0].item())
-    return [Figure("one step of lr 0.5 moves a parameter of 1 to", moved, "<", 1.0)]
+    return [Figure("one step of lr 0.5 moves a parameter from 1 to", moved, "<", 1.0)]
