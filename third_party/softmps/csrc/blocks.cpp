@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "buffer_pool.h"
 #include "memory_stats.h"
 #include "metal.h"
 
@@ -54,34 +55,11 @@ thread_local bool host_allocations_are_metal = false;
 
 void delete_host(void* contents) {
   if (void* buffer = host_buffers().take(contents)) {
-    metal::release(buffer);
+    buffer_pool::give_back(buffer);
   } else {
     pytorch_cpu_allocator->raw_deleter()(contents);  // raw_deallocate() of PyTorch's own memory
   }
 }
-
-c10::DataPtr new_host_memory(size_t length) {
-  check_allocation(length);
-  void* buffer = metal::new_buffer(length);
-  TORCH_CHECK(buffer, "MPS backend out of memory: Metal gave no buffer of ", length, " bytes");
-  void* contents = metal::contents(buffer);
-  host_buffers().add(contents, buffer);
-  return {contents, contents, &delete_host, c10::Device(c10::DeviceType::CPU)};
-}
-
-struct HostAllocator final : c10::Allocator {
-  c10::DataPtr allocate(size_t length) override {
-    if (host_allocations_are_metal && length > 0) return new_host_memory(length);
-    return pytorch_cpu_allocator->allocate(length);
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &delete_host; }
-  void copy_data(void* to, const void* from, size_t length) const override {
-    std::memcpy(to, from, length);
-  }
-};
-HostAllocator host_allocator;
-
-// ---- MPS memory ----------------------------------------------------------------------------------
 
 // What a fresh allocation holds: NaN in every float type, -1 in every signed integer. A program that
 // reads memory it never wrote should not find the zeros of fresh pages.
@@ -96,8 +74,61 @@ void poison(void* memory, size_t length) {
   if (enabled) std::memset(memory, kPoison, std::min(length, kMaxPoisoned));
 }
 
+c10::DataPtr new_host_memory(size_t length, bool poisoned) {
+  check_allocation(length);
+  const auto [buffer, recycled] = buffer_pool::take(length);
+  TORCH_CHECK(buffer, "MPS backend out of memory: Metal gave no buffer of ", length, " bytes");
+  void* contents = metal::contents(buffer);
+  host_buffers().add(contents, buffer);
+  if (poisoned && !recycled) poison(contents, length);  // pending work may use a recycled buffer
+  return {contents, contents, &delete_host, c10::Device(c10::DeviceType::CPU)};
+}
+
+struct HostAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t length) override {
+    if (host_allocations_are_metal && length > 0) return new_host_memory(length, /*poisoned=*/false);
+    return pytorch_cpu_allocator->allocate(length);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &delete_host; }
+  void copy_data(void* to, const void* from, size_t length) const override {
+    std::memcpy(to, from, length);
+  }
+};
+HostAllocator host_allocator;
+
+// ---- MPS memory ----------------------------------------------------------------------------------
+
+// Blocks by buffer, for storages that PyTorch makes from a bare data pointer (from_blob).
+class BlockTable {
+ public:
+  void add(Block* block) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    blocks_[block->buffer] = block;
+  }
+  void remove(Block* block) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = blocks_.find(block->buffer);
+    if (found != blocks_.end() && found->second == block) blocks_.erase(found);  // a resized storage may have replaced it
+  }
+  Block* find(const void* buffer) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = blocks_.find(buffer);
+    return found == blocks_.end() ? nullptr : found->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<const void*, Block*> blocks_;
+};
+
+BlockTable& block_table() {
+  static auto* table = new BlockTable;  // leaked: tensors are freed at exit
+  return *table;
+}
+
 void delete_block(void* context) {
   auto* block = static_cast<Block*>(context);
+  block_table().remove(block);
   count_allocation(-static_cast<int64_t>(block->length));
   metal::release(block->buffer);
   delete block;
@@ -106,9 +137,9 @@ void delete_block(void* context) {
 struct MpsAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t length) override {
     if (length == 0) return mps_data_from_host(empty_host_storage());
-    c10::Storage host(c10::Storage::use_byte_size_t(), length, new_host_memory(length),
-                      &host_allocator, /*resizable=*/true);
-    poison(host.mutable_data(), length);
+    c10::Storage host(c10::Storage::use_byte_size_t(), length, 
+                      new_host_memory(length, /*poisoned=*/true), &host_allocator,
+                      /*resizable=*/true);
     return mps_data_from_host(std::move(host));
   }
   // No raw_deleter: the context is a Block, not the data pointer.
@@ -123,9 +154,12 @@ MpsAllocator allocator;
 
 Block* block_of(const c10::Storage& storage) {
   if (!storage.data()) return nullptr;
-  TORCH_CHECK(storage.data_ptr().get_deleter() == &delete_block,
-              "softmps: this MPS storage was not allocated by the MPS allocator");
-  return static_cast<Block*>(storage.data_ptr().get_context());
+  if (storage.data_ptr().get_deleter() == &delete_block) {
+    return static_cast<Block*>(storage.data_ptr().get_context());
+  }
+  Block* block = block_table().find(storage.data());
+  TORCH_CHECK(block, "softmps: the data pointer of this MPS storage is no buffer of the allocator");
+  return block;
 }
 
 c10::Allocator* mps_allocator() { return &allocator; }
@@ -151,8 +185,9 @@ c10::DataPtr mps_data_from_host(c10::Storage host) {
   void* buffer =
       data.get_deleter() == &delete_host ? host_buffers().find(data.get_context()) : nullptr;
   if (!buffer || metal::length(buffer) < length) {
-    c10::Storage copy(c10::Storage::use_byte_size_t(), length, new_host_memory(length),
-                      &host_allocator, /*resizable=*/true);
+    c10::Storage copy(c10::Storage::use_byte_size_t(), length,
+                      new_host_memory(length, /*poisoned=*/false), &host_allocator,
+                      /*resizable=*/true);
     std::memcpy(copy.mutable_data(), host.data(), length);
     host = std::move(copy);
     buffer = host_buffers().find(host.mutable_data());
@@ -160,7 +195,9 @@ c10::DataPtr mps_data_from_host(c10::Storage host) {
   metal::retain(buffer);
   void* contents = host.mutable_data();
   count_allocation(static_cast<int64_t>(length));
-  return {buffer, new Block{buffer, contents, length, std::move(host)}, &delete_block, kMps0};
+  auto* block = new Block{buffer, contents, length, std::move(host)};
+  block_table().add(block);
+  return {buffer, block, &delete_block, kMps0};
 }
 
 }  // namespace softmps

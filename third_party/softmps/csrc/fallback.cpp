@@ -30,31 +30,38 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 using c10::IValue;
 
-// A Mac reads the result's size, or the result itself, back to the host in these.
-bool reads_back(const c10::FunctionSchema& schema) {
-  static const std::unordered_set<std::string> data_dependent = {
-      "aten::nonzero",          "aten::masked_select", "aten::_unique2",
-      "aten::unique_dim",       "aten::unique_consecutive", "aten::unique_dim_consecutive",
-      "aten::repeat_interleave", "aten::bincount",
+// A Mac reads the result, or its size, back to the host in these.
+bool reads_back(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::equal",
+      "aten::nonzero",
+      "aten::masked_select",
+      "aten::_unique2",
+      "aten::unique_dim",
+      "aten::unique_consecutive",
+      "aten::unique_dim_consecutive",
+      "aten::repeat_interleave",
+      "aten::bincount",
   };
-  if (data_dependent.count(schema.name())) return true;
-  for (const auto& result : schema.returns()) {
-    switch (result.type()->kind()) {
-      case c10::TypeKind::BoolType:
-      case c10::TypeKind::IntType:
-      case c10::TypeKind::FloatType:
-      case c10::TypeKind::NumberType:
-        return true;
-      default:
-        break;
-    }
-  }
-  return false;
+  return names.count(name) != 0;
 }
 
 // Operators that accept CPU tensors with dimensions beside MPS ones: index tensors may be on the CPU.
 bool accepts_cpu_indices(const std::string& name) {
   return name == "aten::index" || name == "aten::index_put_" || name == "aten::_index_put_impl_";
+}
+
+// A mask becomes a list of indices, whose length the host has to know.
+bool indexes_with_mask(const torch::jit::Stack& stack, size_t arguments) {
+  for (size_t i = stack.size() - arguments; i < stack.size(); ++i) {
+    if (!stack[i].isOptionalTensorList()) continue;
+    for (const IValue& index : stack[i].toListRef()) {
+      if (index.isNone()) continue;
+      const auto type = index.toTensor().scalar_type();
+      if (type == at::kBool || type == at::kByte) return true;
+    }
+  }
+  return false;
 }
 
 IValue map_tensors(const IValue& value, const std::function<Tensor(const Tensor&)>& map) {
@@ -94,6 +101,8 @@ class Arguments {
     TORCH_CHECK(!(on_mps_ && stray_),
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 "mps:0 and cpu! (in ", schema_.name(), ")");
+    TORCH_CHECK(!(on_mps_ && cpu_generator_),
+                "Expected a 'mps' device type for generator but found 'cpu'");
   }
 
  private:
@@ -106,7 +115,11 @@ class Arguments {
       }
     } else if (value.isGenerator()) {
       const at::Generator generator = value.toGenerator();
-      if (generator.device().is_mps()) value = host_generator(generator);
+      if (generator.device().is_mps()) {
+        value = host_generator(generator);
+      } else {
+        cpu_generator_ = true;
+      }
     } else if (value.isNone()) {
       // Without this, sampling on the device would consume the CPU's random numbers.
       if (is_optional_generator(argument)) value = host_generator(default_generator());
@@ -129,7 +142,8 @@ class Arguments {
   torch::jit::Stack& stack_;
   Bridge& bridge_;
   bool on_mps_ = false;
-  bool stray_ = false;
+  bool stray_ = false;  // a CPU tensor that cannot stand beside MPS ones
+  bool cpu_generator_ = false;
 };
 
 }  // namespace
@@ -137,7 +151,9 @@ class Arguments {
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   ++counters().fallback_ops;
-  if (reads_back(schema)) {
+  if (reads_back(schema.name()) ||
+      (accepts_cpu_indices(schema.name()) &&
+       indexes_with_mask(*stack, schema.arguments().size()))) {
     ++counters().host_reads;
     metal::wait(metal::Reason::kUser);
   } else {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "blocks.h"
+#include "buffer_pool.h"
 #include "device_index.h"
 #include "events.h"
 #include "generator.h"
@@ -57,6 +58,7 @@ struct MPSHooks final : at::MPSHooksInterface {
 
   void emptyCache() const override {
     metal::wait(metal::Reason::kUser);
+    buffer_pool::release_all();
     metal::trim();
     reset_driver_memory();
   }
