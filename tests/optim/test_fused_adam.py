@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 import torch
 from adam_reference import Options
-from mps_ds.optim import FusedAdam
 from torch import nn
+
+from mps_ds.optim import FusedAdam
 
 
 def make_params(device, shapes=((5, 3), (7,), (), (0, 2), (2, 3, 4, 4)), seed=0):

@@ -2,8 +2,9 @@
 
 import pytest
 import torch
-from mps_ds.optim import FusedAdam
 from torch import nn
+
+from mps_ds.optim import FusedAdam
 
 
 def make(device, count=2):

@@ -6,8 +6,9 @@ import pickle
 
 import pytest
 import torch
-from mps_ds.optim import FusedAdam
 from torch import nn
+
+from mps_ds.optim import FusedAdam
 
 SHAPES = ((5, 3), (7,), ())
 
