@@ -103,7 +103,8 @@ bool compile(const MetalSource& source, const std::string& target, std::string& 
   std::ofstream(in, std::ios::binary) << source.text;
   std::vector<std::string> command = compiler_command();
   command.insert(command.end(),
-                 {"--language-version", version_words(source.language_version), "-o", out});
+                 {"--language-version", version_words(source.language_version), "--name",
+                  "program_source", "-o", out});
   for (const auto& [name, value] : source.macros) command.push_back("-D" + name + "=" + value);
   command.push_back(in);
   const ProcessResult result = run_process(command);

@@ -59,8 +59,10 @@ std::string source_line(const void* pc) {
   std::string function, place;
   while (std::getline(lines, function) && std::getline(lines, place)) {
     if (place.empty() || place[0] == '?' || is_library_code(place)) continue;
-    const size_t note = place.find(" (");  // addr2line: "(discriminator 2)"
-    return place.substr(0, note);
+    place = place.substr(0, place.find(" ("));  // addr2line: "(discriminator 2)"
+    // Source compiled at run time has no folder.
+    const size_t runtime_source = place.find("program_source:");
+    return runtime_source == std::string::npos ? place : place.substr(runtime_source);
   }
   return "";
 }

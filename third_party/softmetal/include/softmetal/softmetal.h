@@ -87,7 +87,7 @@ SOFTMETAL_API Settings settings();
 SOFTMETAL_API void set_settings(const Settings& settings);
 
 // Command that turns Metal source into a kernel library:
-//     COMMAND... --language-version 3.1 -o LIBRARY.so -DNAME=VALUE... SOURCE.metal
+//     COMMAND... --language-version 3.1 --name program_source -o LIBRARY.so -DNAME=VALUE... SOURCE
 // Exit status 0, or else what it printed is the error of newLibraryWithSource:. Default:
 // $SOFTMETAL_COMPILER (split at blanks), else python3 with the mslc beside this library.
 SOFTMETAL_API void set_compiler(const std::vector<std::string>& command);
