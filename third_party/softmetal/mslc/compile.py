@@ -72,7 +72,7 @@ class Translation:
     kernels: list[kernels.Kernel]
 
 
-# ---- clang ---------------------------------------------------------------------------------------
+# ---- clang ----
 
 
 @cache
@@ -152,7 +152,7 @@ def _text(output: bytes) -> str:
     return output.decode("utf-8", "surrogateescape")
 
 
-# ---- translation ---------------------------------------------------------------------------------
+# ---- translation ----
 
 
 def translate(source: bytes, options: Options, folder: str | None = None) -> Translation:

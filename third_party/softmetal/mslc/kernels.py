@@ -126,7 +126,7 @@ def _max_threads(tokens: TokenStream, kernel: Function) -> str:
     return limit or "SM_MAX_THREADS"
 
 
-# ---- does a kernel wait? -----------------------------------------------------------------------
+# ---- does a kernel wait? ----
 
 
 def _names_used(tokens: TokenStream, found: Declarations) -> dict[str, set[str]]:
@@ -154,7 +154,7 @@ def _may_wait(roots: list[str], uses: dict[str, set[str]]) -> bool:
     return False
 
 
-# ---- parameters --------------------------------------------------------------------------------
+# ---- parameters ----
 
 
 def kernel_parameters(tokens: TokenStream, kernel: Function) -> list[Parameter]:

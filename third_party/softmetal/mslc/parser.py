@@ -36,7 +36,7 @@ class _Parser:
         # Definitions by scope and by signature without address spaces.
         self._defined: dict[tuple[str, ...], dict[str, Range]] = {}
 
-    # ---- scopes ------------------------------------------------------------------------------
+    # ---- scopes ----
 
     def scope(self, i: int, end: int, namespace: tuple[str, ...], in_class: bool) -> None:
         """The declarations in [i, end)."""
@@ -108,7 +108,7 @@ class _Parser:
             )
         return after, start
 
-    # ---- statements --------------------------------------------------------------------------
+    # ---- statements ----
 
     def _statement(self, start: int, end: int, namespace: tuple[str, ...], in_class: bool) -> None:
         """A declaration without a function's parameter list, up to its ';'."""
@@ -158,7 +158,7 @@ class _Parser:
                 self.found.aliases.setdefault(name, set()).update(used)
                 break
 
-    # ---- functions ---------------------------------------------------------------------------
+    # ---- functions ----
 
     def _function_at(
         self, start: int, opening: int, end: int, namespace: tuple[str, ...], in_class: bool
@@ -268,7 +268,7 @@ class _Parser:
                 return i
             i += 1
 
-    # ---- instances ---------------------------------------------------------------------------
+    # ---- instances ----
 
     def _instantiation(
         self, start: int, opening: int, after: int, namespace: tuple[str, ...]
@@ -303,7 +303,7 @@ class _Parser:
                 i += 1
         return result
 
-    # ---- overloads by address space ----------------------------------------------------------
+    # ---- overloads by address space ----
 
     def _is_duplicate(
         self, start: int, signature_end: int, end: int, scope: tuple[str, ...], kind: str

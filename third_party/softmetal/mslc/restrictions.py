@@ -128,13 +128,19 @@ def _recursion(tokens: TokenStream, found: Declarations) -> Violations:
 
 
 def _calls(tokens: TokenStream, function: Function, known: dict[str, Function]) -> set[str]:
+    """Known functions that this one calls with as many arguments as they have parameters."""
     text = tokens.text
     start, end = function.body or (0, 0)
     return {
         text[i]
         for i in range(start, end)
         if text[i] in known and text[i + 1] == "(" and text[i - 1] not in ("::", ".", "->")
+        if _count(tokens, i + 1) == len(known[text[i]].parameters)
     }
+
+
+def _count(tokens: TokenStream, opening: int) -> int:
+    return len(list(tokens.split(opening + 1, tokens.match[opening])))
 
 
 def _reaches(name: str, calls: dict[str, set[str]]) -> bool:

@@ -47,7 +47,7 @@ class _Rewriter:
         for kernel, own in variables:
             self._memory_size(kernel, own)
 
-    # ---- words -------------------------------------------------------------------------------
+    # ---- words ----
 
     def _address_spaces(self) -> None:
         tokens = self.tokens
@@ -77,7 +77,7 @@ class _Rewriter:
                 constructor = "half" if suffixed[2] in "hH" else "bfloat"
                 tokens.replace(i, f"{constructor}({digits}f)")
 
-    # ---- function constants ------------------------------------------------------------------
+    # ---- function constants ----
 
     def _constant_queries(self) -> None:
         """is_function_constant_defined(x) reads a flag beside x."""
@@ -124,7 +124,7 @@ class _Rewriter:
             "::".join(["", *constant.namespace, f"softmetal_compute_{constant.name}"])
         )
 
-    # ---- threadgroup variables ---------------------------------------------------------------
+    # ---- threadgroup variables ----
 
     def _threadgroup_variables(self) -> list[tuple[Function, list[ThreadgroupVariable]]]:
         """`threadgroup T a[4];` becomes a reference into the threadgroup's memory."""
@@ -194,7 +194,7 @@ class _Rewriter:
                 f"softmetal_type_of_{name}, {self.variable_count}>();",
             )
 
-    # ---- size of threadgroup memory ----------------------------------------------------------
+    # ---- size of threadgroup memory ----
 
     def _memory_size(self, kernel: Function, variables: list[ThreadgroupVariable]) -> None:
         """After each kernel: a function with the same template parameters that sums its variables.

@@ -102,7 +102,7 @@ class TokenStream:
             i += 1
         return ranges
 
-    # ---- places ------------------------------------------------------------------------------
+    # ---- places ----
 
     def location(self, i: int) -> Location:
         """Where token i stands in the original source."""
@@ -110,7 +110,7 @@ class TokenStream:
         start, file, first = self._markers[bisect_right(self._markers, (line, "\U0010ffff", 0)) - 1]
         return Location(file, first + line - start)
 
-    # ---- replacing ---------------------------------------------------------------------------
+    # ---- replacing ----
 
     def replace(self, i: int, text: str) -> None:
         """Print `text` instead of token i."""
@@ -147,7 +147,7 @@ class TokenStream:
         """The whole file as it is now."""
         return "".join(self._pieces)
 
-    # ---- structure ---------------------------------------------------------------------------
+    # ---- structure ----
 
     def written(self, start: int, end: int) -> str:
         """The tokens [start, end) as written, on one line."""

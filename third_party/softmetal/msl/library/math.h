@@ -8,14 +8,17 @@
 #include "vector_ops.h"
 
 // Functions of one, two and three floats, by name.
-#define SM_MATH1(X)                                                                                \
-  X(acos)                                                                                          \
-  X(acosh)                                                                                         \
-  X(asin)                                                                                          \
-  X(asinh)                                                                                         \
-  X(atan) X(atanh) X(ceil) X(cos) X(cosh) X(cospi) X(exp) X(exp2) X(exp10) X(fabs) X(abs) X(floor) \
-      X(fract) X(log) X(log2) X(log10) X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) X(sinpi)   \
-          X(sqrt) X(tan) X(tanh) X(tanpi) X(trunc) X(saturate)
+#define SM_MATH1(X)                                                                               \
+  X(acos)                                                                                         \
+  X(acosh)                                                                                        \
+  X(asin)                                                                                         \
+  X(asinh)                                                                                        \
+  X(atan)                                                                                         \
+  X(atanh)                                                                                        \
+  X(ceil)                                                                                         \
+  X(cos) X(cosh) X(cospi) X(exp) X(exp2) X(exp10) X(fabs) X(abs) X(floor) X(fract) X(log) X(log2) \
+      X(log10) X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) X(sinpi) X(sqrt) X(tan) X(tanh)   \
+          X(tanpi) X(trunc) X(saturate)
 #define SM_MATH2(X) \
   X(atan2)          \
   X(copysign) X(divide) X(fdim) X(fmax) X(fmin) X(fmod) X(max) X(min) X(pow) X(powr) X(step)
@@ -105,12 +108,12 @@
     return softmetal::real::fraction(x, whole);                                \
   }                                                                            \
   inline float sincos(float x, float& cosine) {                                \
-    cosine = __builtin_cosf(x);                                                \
-    return __builtin_sinf(x);                                                  \
+    cosine = softmetal::real::cos(x);                                          \
+    return softmetal::real::sin(x);                                            \
   }                                                                            \
   inline half sincos(half x, half& cosine) {                                   \
-    cosine = half(__builtin_cosf(float(x)));                                   \
-    return half(__builtin_sinf(float(x)));                                     \
+    cosine = half(softmetal::real::cos(float(x)));                             \
+    return half(softmetal::real::sin(float(x)));                               \
   }                                                                            \
   template <class T, int N, softmetal::real_only<T> = true>                    \
   inline vec<T, N> max(vec<T, N> x, softmetal::identity_t<T> y) {              \

@@ -9,8 +9,7 @@ namespace softmetal {
 
 constexpr uint no_lane = ~0u;
 
-// ---- errors
-// ---------------------------------------------------------------------------------------
+// ---- errors ----
 
 // Text for an error, built without a C library.
 struct Message {
@@ -49,8 +48,7 @@ __attribute__((noinline)) static void fail_missed_barrier(Group& g) {
   fail(g, m);
 }
 
-// ---- scheduling
-// -----------------------------------------------------------------------------------
+// ---- scheduling ----
 
 static void fiber_main();
 
@@ -155,8 +153,7 @@ static void fiber_main() {
   __builtin_unreachable();
 }
 
-// ---- threadgroup_barrier
-// --------------------------------------------------------------------------
+// ---- threadgroup_barrier ----
 
 __attribute__((noinline, convergent)) static void barrier(site where) {
   Group& g = *current_group;

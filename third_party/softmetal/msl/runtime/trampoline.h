@@ -8,8 +8,7 @@
 
 namespace softmetal {
 
-// ---- arguments
-// ------------------------------------------------------------------------------------
+// ---- arguments ----
 
 // The parameter is a vector of one to three components of any integer type.
 template <class T>
@@ -103,52 +102,7 @@ struct Source<SM_THREADGROUP_MEM> {
   }
 };
 
-// ---- kernels
-// --------------------------------------------------------------------------------------
-
-// What mslc read from a parameter's declaration.
-template <int kind, int index, bool is_constant, bool optional>
-struct Parameter {};
-
-template <bool no_sync, class Signature, Signature* function, class... Parameters>
-struct Kernel;
-
-template <bool no_sync, class... T, void (*function)(T...), int... kind, int... index,
-          bool... is_constant, bool... optional>
-struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant, optional>...> {
-  static void call(Group& g, const Thread& thread) {
-    function(Source<kind>::template get<T, index>(g, thread)...);
-  }
-  static void body(Group& g, uint thread) {
-    uint3 size = g.positions.threads;
-    uint x = thread % size.x, y = thread / size.x % size.y, z = thread / (size.x * size.y);
-    call(g, Thread{uint3(x, y, z), thread});
-  }
-  static void loop(Group& g) {
-    uint3 size = g.positions.threads;
-    uint thread = 0;
-    for (uint z = 0; z < size.z; ++z) {
-      for (uint y = 0; y < size.y; ++y) {
-        for (uint x = 0; x < size.x; ++x, ++thread) call(g, Thread{uint3(x, y, z), thread});
-      }
-    }
-  }
-  static void run(sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz);
-
-  static sm_kernel describe(const char* name, const char* const* names, uint max_threads,
-                            uint threadgroup_memory) {
-    static sm_arg arguments[] = {sm_arg{kind, index, nullptr, memory_argument<T>::size,
-                                        memory_argument<T>::align, memory_argument<T>::is_pointer,
-                                        memory_argument<T>::is_const, is_constant, optional}...,
-                                 sm_arg{}};
-    for (uint i = 0; i < sizeof...(T); ++i) arguments[i].name = names[i];
-    return sm_kernel{name,        arguments,          int(sizeof...(T)), no_sync,
-                     max_threads, threadgroup_memory, &Kernel::run};
-  }
-};
-
-// ---- one threadgroup
-// ------------------------------------------------------------------------------
+// ---- one threadgroup ----
 
 inline void start_positions(Group& g, uint3 group) {
   const sm_dispatch& d = *g.dispatch;
@@ -187,25 +141,73 @@ inline void count(Group& g) {
 // Program-scope constants that depend on function constants; mslc defines it.
 static void compute_constants();
 
-template <bool no_sync, class... T, void (*function)(T...), int... kind, int... index,
-          bool... is_constant, bool... optional>
-void Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant, optional>...>::run(
-    sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz) {
+// What all kernels have in common, so that little code is made for each.
+__attribute__((noinline)) static Group& start_group(sm_dispatch* d, void** worker_state,
+                                                    uint3 group) {
   if (!*worker_state) *worker_state = d->alloc(sizeof(Group));
   Group& g = *(Group*)*worker_state;
   current_group = &g;
   g.dispatch = d;
-  start_positions(g, uint3(gx, gy, gz));
+  start_positions(g, group);
   start_threadgroup_memory(g);
   compute_constants();
-  if (no_sync) {
-    loop(g);
-    return;
-  }
+  return g;
+}
+__attribute__((noinline)) static void run_fibers(Group& g, void (*body)(Group&, uint)) {
   g.body = body;
   start_scheduling(g);
   leave(g, &g.worker_stack_pointer);
   count(g);
 }
+
+// ---- kernels ----
+
+// What mslc read from a parameter's declaration.
+template <int kind, int index, bool is_constant, bool optional>
+struct Parameter {};
+
+template <bool no_sync, class Signature, Signature* function, class... Parameters>
+struct Kernel;
+
+template <bool no_sync, class... T, void (*function)(T...), int... kind, int... index,
+          bool... is_constant, bool... optional>
+struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant, optional>...> {
+  static void call(Group& g, const Thread& thread) {
+    function(Source<kind>::template get<T, index>(g, thread)...);
+  }
+  static void body(Group& g, uint thread) {
+    uint3 size = g.positions.threads;
+    uint x = thread % size.x, y = thread / size.x % size.y, z = thread / (size.x * size.y);
+    call(g, Thread{uint3(x, y, z), thread});
+  }
+  static void loop(Group& g) {
+    uint3 size = g.positions.threads;
+    uint thread = 0;
+    for (uint z = 0; z < size.z; ++z) {
+      for (uint y = 0; y < size.y; ++y) {
+        for (uint x = 0; x < size.x; ++x, ++thread) call(g, Thread{uint3(x, y, z), thread});
+      }
+    }
+  }
+  static void run(sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz) {
+    Group& g = start_group(d, worker_state, uint3(gx, gy, gz));
+    if constexpr (no_sync) {
+      loop(g);
+    } else {
+      run_fibers(g, body);
+    }
+  }
+
+  static sm_kernel describe(const char* name, const char* const* names, uint max_threads,
+                            uint threadgroup_memory) {
+    static sm_arg arguments[] = {sm_arg{kind, index, nullptr, memory_argument<T>::size,
+                                        memory_argument<T>::align, memory_argument<T>::is_pointer,
+                                        memory_argument<T>::is_const, is_constant, optional}...,
+                                 sm_arg{}};
+    for (uint i = 0; i < sizeof...(T); ++i) arguments[i].name = names[i];
+    return sm_kernel{name,        arguments,          int(sizeof...(T)), no_sync,
+                     max_threads, threadgroup_memory, &Kernel::run};
+  }
+};
 
 }  // namespace softmetal
