@@ -79,6 +79,8 @@ def test_what_does_not_touch_the_device_works_in_a_child(fork_each) -> None:
     assert parents_values == [0, 0, 0, 0]
 
 
-def test_a_fork_before_the_first_use_is_harmless(fork_each) -> None:
-    statement = "assert torch.ones(3, device='mps').sum().item() == 3"
-    assert fork_each([statement], used=False) == [{statement: "worked"}, None]
+def test_loading_the_device_before_the_fork_is_enough(fork_each) -> None:
+    statement = "torch.ones(3, device='mps')"
+    outcomes, _ = fork_each([statement, "torch.ones(3)"], used=False)
+    assert "start it with spawn" in outcomes[statement]
+    assert outcomes["torch.ones(3)"] == "worked"
