@@ -70,8 +70,8 @@ void bind_command_buffer(py::module_& m) {
       .def(
           "add_completed_handler",
           [](const CommandBuffer& b, py::function function) {
-            auto held = shared(std::move(function));
             pooled([&] {
+              auto held = shared(std::move(function));  // not outside: a block copies no reference
               [b.get() addCompletedHandler:^(id<MTLCommandBuffer> done) {
                 call(*held, done);
               }];
@@ -81,8 +81,8 @@ void bind_command_buffer(py::module_& m) {
       .def(
           "add_scheduled_handler",
           [](const CommandBuffer& b, py::function function) {
-            auto held = shared(std::move(function));
             pooled([&] {
+              auto held = shared(std::move(function));  // not outside: a block copies no reference
               [b.get() addScheduledHandler:^(id<MTLCommandBuffer> started) {
                 call(*held, started);
               }];
