@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-softmetal = pytest.importorskip("mps_ds.softmetal")
+from mps_ds import softmetal
 
 HEADER = "#include <metal_stdlib>\nusing namespace metal;\n"
 
@@ -28,11 +28,32 @@ def run():
     """`run(source, kernel, buffers, threads, group)`; numpy arrays are the buffers, in order.
 
     Two lines precede the source: its first line is line 3 of what is compiled.
+    `threadgroup_memory` gives the bytes of each [[threadgroup(n)]], `constants` the function
+    constants by index or name, `flush_subnormals` says what becomes of subnormal floats.
     """
 
-    def run_kernel(source, kernel, buffers, threads, group=None, **options):
-        assert all(b.flags.c_contiguous for b in buffers), "results would go into a copy"
-        return softmetal.run(HEADER + source, kernel, buffers, threads, group or threads, **options)
+    def run_kernel(
+        source,
+        kernel,
+        buffers,
+        threads,
+        group=None,
+        *,
+        threadgroup_memory=(),
+        constants=None,
+        flush_subnormals=True,
+    ):
+        arguments = [*buffers, *(softmetal.Threadgroup(n) for n in threadgroup_memory)]
+        values = softmetal.constants(constants) if constants is not None else None
+        with softmetal.changed_settings(flush_subnormals=flush_subnormals):
+            return softmetal.run(
+                HEADER + source,
+                kernel,
+                arguments,
+                threads,
+                group or threads,
+                constant_values=values,
+            )
 
     return run_kernel
 

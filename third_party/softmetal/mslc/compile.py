@@ -172,14 +172,21 @@ def compile_library(translation: Translation, options: Options, output: Path) ->
         command = [
             *[find_clang(), *_FLAGS, standard(options), *target_flags(), *_WARNINGS],
             f"-D__METAL_VERSION__={metal_version(options)}",
-            *[f"-I{identity.MSL}", "-include", "softmetal_msl.h", "-", "-o", str(temporary), "-lm"],
+            *[f"-I{identity.MSL}", "-include", "softmetal_msl.h", "-include", "softmetal_words.h"],
+            *["-", "-o", str(temporary), "-lm"],
         ]
         source = translation.cpp.encode("utf-8", "surrogateescape")
         run = subprocess.run(command, input=source, capture_output=True, check=False)
         if run.returncode:
-            raise MslError(_text(run.stderr))
+            raise MslError(_of_the_source(_text(run.stderr)))
         os.replace(temporary, output)
     return _text(run.stderr)
+
+
+def _of_the_source(diagnostics: str) -> str:
+    """Without what follows from the source's own errors in the table at the end of the file."""
+    own, _, _ = diagnostics.partition(f"{kernels.TABLE}:")
+    return own or diagnostics
 
 
 @contextlib.contextmanager

@@ -268,6 +268,9 @@ def _refuse_equal_slots(tokens: TokenStream, kernel: Function, parameters: list[
 # ---- C++ ---------------------------------------------------------------------------------------
 
 
+TABLE = "<softmetal library table>"  # the name of that part of the file in diagnostics
+
+
 def c_string(text: str) -> str:
     """A C string literal for any bytes (surrogate-escaped where not UTF-8)."""
     printable = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
@@ -283,7 +286,7 @@ def exports(found: Declarations, kernels: list[Kernel], hashed_source: str) -> s
     """The end of the generated file: softmetal_library() and softmetal_source."""
     return "\n".join(
         [
-            '\n# 1 "<softmetal library table>"',
+            f'\n# 1 "{TABLE}"',
             "namespace softmetal {",
             "static void compute_constants() {",
             *(f"  {function}();" for function in found.computed_constants),

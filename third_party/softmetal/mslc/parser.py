@@ -185,7 +185,7 @@ class _Parser:
         if not is_name(tokens.text[name_at]) and "operator" not in head:
             return None
         for i in members:
-            tokens.replace(i, "")  # the address space of *this
+            tokens.remove(i, i + 1)  # the address space of *this
         function = Function(
             name=tokens.text[name_at],
             namespace=namespace,

@@ -1,4 +1,7 @@
-"""MSL to C++: address spaces and attributes go, threadgroup variables and constants get storage."""
+"""MSL to C++: threadgroup variables and function constants get storage, attributes go.
+
+Address spaces and the word `kernel` stay: msl/softmetal_words.h makes them macros.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from .errors import MslError
 from .model import Declarations, Function, FunctionConstant, ProgramConstant, ThreadgroupVariable
 from .parser import parse, statement_starts
 from .restrictions import CONTRACTION
-from .tokens import ADDRESS_SPACES, TokenStream, is_name
+from .tokens import TokenStream, is_name
 
 UNSUFFIXED_FLOAT = re.compile(
     r"(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?|0[xX][\da-fA-F.]+[pP][+-]?\d+"
@@ -38,7 +41,6 @@ class _Rewriter:
         self._literals()
         self._constant_queries()
         variables = self._threadgroup_variables()
-        self._address_spaces()
         for start, end in self.tokens.attributes.items():
             self.tokens.remove(start, end)
         for start, end in [*self.found.duplicates, *self.found.instantiations]:
@@ -48,18 +50,6 @@ class _Rewriter:
             self._memory_size(kernel, own)
 
     # ---- words ----
-
-    def _address_spaces(self) -> None:
-        tokens = self.tokens
-        for i, token in enumerate(tokens.text):
-            if token == "kernel" and tokens.kind[i] == "name":
-                tokens.replace(i, "")
-            elif (
-                token in ADDRESS_SPACES
-                and tokens.current(i) == token
-                and tokens.text[i - 1] not in ("::", ".", "->")
-            ):
-                tokens.replace(i, "const" if token == "constant" else "")
 
     def _literals(self) -> None:
         """1.0 is a float in MSL; 1.0h and 1.0bf are a half and a bfloat."""

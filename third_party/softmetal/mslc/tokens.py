@@ -125,9 +125,9 @@ class TokenStream:
         self._pieces[self._place[i]] = text + self._pieces[self._place[i]]
 
     def remove(self, start: int, end: int) -> None:
-        """Print nothing for the tokens [start, end)."""
+        """Print blanks for the tokens [start, end), so that columns stay what they are."""
         for i in range(start, end):
-            self.replace(i, "")
+            self.replace(i, " " * len(self.text[i]))
 
     def drop_directives(self, unwanted: re.Pattern[str]) -> None:
         """Print an empty line for each preprocessor line that matches."""
@@ -137,7 +137,8 @@ class TokenStream:
 
     def printed(self, start: int, end: int) -> str:
         """What replaced the tokens [start, end), on one line."""
-        return " ".join(filter(None, (self._pieces[self._place[i]] for i in range(start, end))))
+        pieces = (self._pieces[self._place[i]].strip() for i in range(start, end))
+        return " ".join(filter(None, pieces))
 
     def current(self, i: int) -> str:
         """What is printed for token i."""
