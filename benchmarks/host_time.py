@@ -2,8 +2,8 @@
 
     python benchmarks/host_time.py [--counts 1 150 2000]
 
-Kernels run after a commit, which nothing here triggers inside the timed region. On the software device
-the price of declaring a resource is the stand-in's own; a Mac's is not known here.
+Kernels run after a commit, which nothing here triggers inside the timed region. On the software
+device the price of declaring a resource is the stand-in's own; a Mac's is not known here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import time
 
 if sys.platform != "darwin":
-    import mps_ds.softmps  # noqa: F401
+    import mps_ds.softmps
 
 import torch
 

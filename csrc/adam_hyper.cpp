@@ -18,10 +18,9 @@ void check_adam_options(const AdamOptions& o) {
 
 namespace {
 
-// x as a sum of two floats.
-void split(double x, float& high, float& low) {
-  high = static_cast<float>(x);
-  low = static_cast<float>(x - static_cast<double>(high));
+FloatPair split(double x) {
+  const float high = static_cast<float>(x);
+  return {high, static_cast<float>(x - static_cast<double>(high))};
 }
 
 }  // namespace
@@ -32,16 +31,16 @@ AdamHyper adam_hyper(const AdamOptions& o, int64_t step) {
   const double correction1 = o.bias_correction ? 1.0 - std::pow(o.beta1, t) : 1.0;
   const double correction2 = o.bias_correction ? 1.0 - std::pow(o.beta2, t) : 1.0;
   AdamHyper h;
+  h.l2 = split(o.adam_w_mode ? 0.0 : o.weight_decay);
+  h.keep = split(o.adam_w_mode ? 1.0 - o.lr * o.weight_decay : 1.0);
+  h.beta1 = split(o.beta1);
+  h.one_minus_beta1 = split(1.0 - o.beta1);
+  h.beta2 = split(o.beta2);
+  h.one_minus_beta2 = split(1.0 - o.beta2);
+  h.rsqrt_correction2 = split(1.0 / std::sqrt(correction2));
+  h.step_size = split(o.lr / correction1);
+  h.eps = split(o.eps);
   h.grad_sign = o.maximize ? -1.0f : 1.0f;
-  h.l2 = static_cast<float>(o.adam_w_mode ? 0.0 : o.weight_decay);
-  h.decay = static_cast<float>(o.adam_w_mode ? o.lr * o.weight_decay : 0.0);
-  split(o.beta1, h.beta1, h.beta1_low);
-  split(1.0 - o.beta1, h.one_minus_beta1, h.one_minus_beta1_low);
-  split(o.beta2, h.beta2, h.beta2_low);
-  split(1.0 - o.beta2, h.one_minus_beta2, h.one_minus_beta2_low);
-  h.rsqrt_correction2 = static_cast<float>(1.0 / std::sqrt(correction2));
-  h.step_size = static_cast<float>(o.lr / correction1);
-  h.eps = static_cast<float>(o.eps);
   return h;
 }
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-U = 2.0**-24  # half an ulp of 1: the largest relative error of one fp32 rounding
+U = 2.0**-24  # the largest relative error of one fp32 rounding
 TINY = 2.0**-126  # what a device that flushes subnormals may lose
 
 
@@ -43,44 +43,41 @@ def ulp(x: np.ndarray) -> np.ndarray:
 
 
 def adam(param, grad, exp_avg, exp_avg_sq, step: int, o: Options) -> Step:
-    """One step in float64 of fp32 arrays."""
+    """One step in float64 of fp32 arrays, and how far the kernel's may be from it.
+
+    A stored value is float64's rounded once: half an ulp of it, and the error of the pairs of
+    floats before, under 2^-18 ulp of the largest term that it is the sum of.
+    """
     p, g, m, v = (np.asarray(x, dtype=np.float64) for x in (param, grad, exp_avg, exp_avg_sq))
-    # The numbers that do not change within a step reach the kernel as fp32.
     lr_t = o.lr / (1 - o.beta1**step if o.bias_correction else 1.0)
     root = np.sqrt(1 - o.beta2**step) if o.bias_correction else 1.0
     g = -g if o.maximize else g
-    l2_bound = 0.0
-    if not o.adam_w_mode and o.weight_decay:
-        g = g + o.weight_decay * p
-        # One rounding of the sum, one of the constant.
-        l2_bound = 0.5 * ulp(g) + U * np.abs(o.weight_decay * p)
-    decayed = p * (1 - o.lr * o.weight_decay) if o.adam_w_mode else p
+    l2 = 0.0 if o.adam_w_mode else o.weight_decay * p
+    kept = p * (1 - o.lr * o.weight_decay) if o.adam_w_mode else p
 
-    m_old, m_new = o.beta1 * m, (1 - o.beta1) * g
-    m1 = m_old + m_new
-    largest_m = np.maximum.reduce([np.abs(m_old), np.abs(m_new), np.abs(m1)])
-    m_bound = ulp(largest_m) + (1 - o.beta1) * l2_bound + TINY
-
+    largest_g = np.maximum(np.abs(g), np.abs(l2))  # where these cancel, so does all that follows
+    g = g + l2
+    m1 = o.beta1 * m + (1 - o.beta1) * g
+    largest_m = np.maximum(np.abs(o.beta1 * m), (1 - o.beta1) * largest_g)
     v1 = o.beta2 * v + (1 - o.beta2) * g * g
-    v_bound = 2 * ulp(v1) + 2 * (1 - o.beta2) * np.abs(g) * l2_bound + TINY
+    largest_v = np.maximum(o.beta2 * v, (1 - o.beta2) * np.abs(g) * largest_g)
 
     # A mean of squares beyond fp32's range is infinite from here on, and stops its element.
     seen = np.where(v1 > np.finfo(np.float32).max, np.inf, v1)
     denominator = np.sqrt(seen) / root + o.eps
-    update = lr_t * m1 / denominator
-    p1 = decayed - update
-    # 8 roundings of the update beside those of the two sums; l2 reaches it through m and v.
-    scale = lr_t * largest_m / denominator
-    l2_relative = (1 - o.beta1) * l2_bound / np.maximum(largest_m, TINY)
-    l2_relative = l2_relative + (1 - o.beta2) * np.abs(g) * l2_bound / np.maximum(v1, TINY)
-    p_bound = (
-        0.5 * ulp(p1)
-        + (0.5 * ulp(decayed) if decayed is not p else 0.0)
-        + U * np.abs(p - decayed)
-        + scale * (8 * U * (1 + 1e-3) + l2_relative)
-        + TINY * (1 + lr_t / o.eps if o.eps else 1)
+    p1 = kept - lr_t * m1 / denominator
+    largest_p = np.maximum(np.abs(kept), lr_t * largest_m / denominator)
+
+    def bound(value, largest):
+        return 0.5 * ulp(value) + 2.0**-18 * ulp(largest) + TINY
+
+    # A device that flushes subnormals loses the low halves of small means of squares, and with them
+    # some roundings of the update; a mean below 2^-126 it loses entirely.
+    flushed = np.where(v1 < 2.0**-100, 4 * U * lr_t * largest_m / denominator, 0.0)
+    flushed = flushed + TINY * lr_t / o.eps if o.eps else flushed
+    return Step(
+        p1, m1, v1, bound(p1, largest_p) + flushed, bound(m1, largest_m), bound(v1, largest_v)
     )
-    return Step(p1, m1, v1, p_bound, m_bound, v_bound)
 
 
 def assert_within(got, want: np.ndarray, bound: np.ndarray, what: str) -> float:

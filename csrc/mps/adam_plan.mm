@@ -11,7 +11,7 @@
 namespace mps_ds::mps {
 
 static_assert(sizeof(AdamRow) == 32 && sizeof(AdamChunk) == 8 && sizeof(AdamStepRow) == 24 &&
-                  sizeof(AdamDim) == 40 && sizeof(AdamHyper) == 56,
+                  sizeof(AdamDim) == 40 && sizeof(AdamHyper) == 76,
               "the layouts that adam.metal reads");
 
 namespace {

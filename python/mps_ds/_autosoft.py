@@ -13,27 +13,11 @@ from collections.abc import Sequence
 from types import ModuleType
 
 
-class _ThenActivate(importlib.abc.Loader):
-    """torch's own loader, followed by the import of `mps_ds.softmps`."""
-
-    def __init__(self, loader: importlib.abc.Loader) -> None:
-        self._loader = loader
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """Leave it to torch's loader."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run torch's own code, then activate the device."""
-        sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _TorchFinder)]
-        self._loader.exec_module(module)
-        import mps_ds.softmps  # noqa: F401
-
-
 class _TorchFinder(importlib.abc.MetaPathFinder):
-    """Finds torch where the others find it, and wraps its loader.
+    """Finds torch where the others find it, and lets the device follow its execution.
 
-    Stays until torch is executed: libraries ask importlib.util.find_spec whether it is installed.
+    Looking for torch is not importing it (importlib.util.find_spec), so the device comes when
+    torch's own code has run.
     """
 
     def find_spec(
@@ -43,8 +27,16 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         if name != "torch":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _ThenActivate(spec.loader)
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_then_activate(module: ModuleType) -> None:
+            execute(module)
+            import mps_ds.softmps  # noqa: F401
+
+        # On the loader itself: libraries ask a module's loader for more than this one method.
+        spec.loader.exec_module = execute_then_activate  # type: ignore[method-assign]
         return spec
 
 

@@ -1,39 +1,27 @@
 // One Adam step of one element, in the part of the language that C++ and Metal share: the Metal
 // kernel, the CPU core and the CUDA translation compile this very text, so they round alike.
 //
-// fp32 throughout. Products that are added are written as fma(); compilers may not contract the
-// rest (csrc is built with -ffp-contract=off, the kernels carry a pragma). What depends only on
-// the step (1 - beta, bias corrections) comes from the host, computed in double: in fp32,
-// 1 - 0.999f is 1.3e-5 off.
+// Intermediate results are pairs of floats, so each stored value is rounded once, to float64's
+// result: see docs/numerics.md. Reading and writing 28 bytes an element costs more than this does.
+// csrc is built with -ffp-contract=off, the kernels carry a pragma.
 #pragma once
 
-#if defined(__METAL_VERSION__)
-#define MPS_DS_SQRT metal::precise::sqrt
-#define MPS_DS_FMA metal::fma
-#define MPS_DS_BITS(x) as_type<uint32_t>(x)
-#else
-#include <cmath>
-#include <cstdint>
-#define MPS_DS_SQRT std::sqrt
-#define MPS_DS_FMA std::fma
-#define MPS_DS_BITS(x) __builtin_bit_cast(uint32_t, x)
-#endif
+#include "float_pair.h"
 
-// The numbers of one step for all elements that share a param group and a step count.
+// The numbers of one step for all elements that share a param group and a step count; computed in
+// double by the host.
 // Adam: Kingma and Ba, 2015, algorithm 1. AdamW: Loshchilov and Hutter, 2019, algorithm 2.
 struct AdamHyper {
+  FloatPair l2;    // Adam: weight_decay, added to the gradient; AdamW: 0
+  FloatPair keep;  // AdamW: 1 - lr * weight_decay, what is left of the param; Adam: 1
+  FloatPair beta1;
+  FloatPair one_minus_beta1;
+  FloatPair beta2;
+  FloatPair one_minus_beta2;
+  FloatPair rsqrt_correction2;  // 1 / sqrt(1 - beta2^t)
+  FloatPair step_size;          // lr / (1 - beta1^t)
+  FloatPair eps;
   float grad_sign;  // -1 to maximize
-  float l2;         // Adam: weight_decay, added to the gradient; AdamW: 0
-  float decay;      // AdamW: lr * weight_decay, taken from the param; Adam: 0
-  // Decay rates and their complements, each as a sum of two floats: one alone is up to half an ulp
-  // off, and each rate is applied to every element of every step.
-  float beta1, beta1_low;
-  float one_minus_beta1, one_minus_beta1_low;
-  float beta2, beta2_low;
-  float one_minus_beta2, one_minus_beta2_low;
-  float rsqrt_correction2;  // 1 / sqrt(1 - beta2^t)
-  float step_size;          // lr / (1 - beta1^t)
-  float eps;
 };
 
 struct AdamElement {
@@ -42,29 +30,41 @@ struct AdamElement {
   float exp_avg_sq;
 };
 
-// A correction, or 0 where the value that it corrects is infinite or NaN already (0 * inf is NaN).
-// On bits: fast math would drop a comparison.
-inline float adam_correction(float x) {
-  return (MPS_DS_BITS(x) & 0x7fffffffu) < 0x7f800000u ? x : 0.0f;
-}
-
-// Error bounds: docs/numerics.md.
-inline AdamElement adam_element(AdamElement x, float grad, AdamHyper h) {
-  grad *= h.grad_sign;
+inline AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper h) {
+  FloatPair grad = {h.grad_sign * raw_grad, 0.0f};
   // Not "+ 0 * param": an infinite param would turn the gradient into NaN.
-  if (h.l2 != 0.0f) grad = MPS_DS_FMA(h.l2, x.param, grad);
-  if (h.decay != 0.0f) x.param = MPS_DS_FMA(-h.decay, x.param, x.param);
+  if (h.l2.high != 0.0f) grad = pair_add(pair_scale(h.l2, x.param), grad);
 
-  float low = adam_correction(MPS_DS_FMA(h.one_minus_beta1_low, grad, h.beta1_low * x.exp_avg));
-  x.exp_avg = MPS_DS_FMA(h.one_minus_beta1, grad, MPS_DS_FMA(h.beta1, x.exp_avg, low));
+  FloatPair share = pair_scale(h.one_minus_beta1, grad.high);
+  share.low = MPS_DS_FMA(h.one_minus_beta1.high, grad.low, share.low);
+  FloatPair mean = pair_add(share, pair_scale(h.beta1, x.exp_avg));
 
   // (1 - beta2) * grad first: grad * grad alone overflows from 1.8e19 on.
-  float scaled_grad =
-      MPS_DS_FMA(h.one_minus_beta2, grad, adam_correction(h.one_minus_beta2_low * grad));
-  low = adam_correction(h.beta2_low * x.exp_avg_sq);
-  x.exp_avg_sq = MPS_DS_FMA(scaled_grad, grad, MPS_DS_FMA(h.beta2, x.exp_avg_sq, low));
+  share = pair_scale(h.one_minus_beta2, grad.high);
+  share.low = MPS_DS_FMA(h.one_minus_beta2.high, grad.low, share.low);
+  FloatPair square = pair_product(share.high, grad.high);
+  square.low += MPS_DS_FMA(share.high, grad.low, share.low * grad.high);
+  FloatPair mean_sq = pair_add(square, pair_scale(h.beta2, x.exp_avg_sq));
 
-  float denominator = MPS_DS_FMA(MPS_DS_SQRT(x.exp_avg_sq), h.rsqrt_correction2, h.eps);
-  x.param = MPS_DS_FMA(-h.step_size, x.exp_avg / denominator, x.param);
-  return x;
+  // A step of Newton's method gives the root's low part, whatever the last bits of sqrt are.
+  float root = MPS_DS_SQRT(mean_sq.high);
+  float root_low = (MPS_DS_FMA(-root, root, mean_sq.high) + mean_sq.low) / (root + root);
+
+  FloatPair corrected = pair_scale(h.rsqrt_correction2, root);
+  corrected.low = MPS_DS_FMA(h.rsqrt_correction2.high, finite_or_zero(root_low), corrected.low);
+  FloatPair denominator = pair_sum(corrected.high, h.eps.high);
+  denominator.low += corrected.low + h.eps.low;
+
+  // The quotient, and what its product with the denominator leaves of the mean, divided once more.
+  float inverse = 1.0f / denominator.high;
+  float quotient = mean.high * inverse;
+  float rest = MPS_DS_FMA(-quotient, denominator.high, mean.high) +
+               MPS_DS_FMA(-quotient, denominator.low, mean.low);
+
+  FloatPair update = pair_scale(h.step_size, quotient);
+  update.low = MPS_DS_FMA(h.step_size.high, finite_or_zero(rest * inverse), update.low);
+  FloatPair kept = pair_scale(h.keep, x.param);
+  FloatPair difference = pair_sum(kept.high, -update.high);
+  float low = finite_or_zero(difference.low + (kept.low - update.low));
+  return {difference.high + low, mean.high, mean_sq.high};
 }
