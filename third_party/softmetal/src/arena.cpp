@@ -99,6 +99,8 @@ void Arena::give(size_t offset, size_t pages) {
   if (freed_bytes_ > kKeepFreed) trim();
 }
 
+void Arena::protect_cpu(int protection) { mprotect(cpu_, size_, protection); }
+
 size_t Arena::trim() {
   for (const auto& [offset, pages] : by_offset_) {
     const size_t end = std::min(offset + pages * page_size(), used_up_to_);

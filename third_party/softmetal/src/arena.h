@@ -24,6 +24,7 @@ class Arena {
   // guards the registry (memory.cpp).
   size_t take(size_t pages);
   void give(size_t offset, size_t pages);
+  void protect_cpu(int protection);  // the whole cpu view
   size_t trim();  // gives the memory of free ranges back to the system; bytes
 
   char* cpu() const { return cpu_; }

@@ -24,12 +24,19 @@ struct Job {
   bool flush = true;
   std::atomic<uint64_t> next{0};
 
+  // The first failure. Put into words when all workers are done.
+  struct Raw {
+    Fault fault;
+    const char* message;  // of the kernel library, which comes before the fault
+    const void* pc;
+    GroupPosition group;
+  };
   std::mutex lock;
-  std::optional<Failure> failure;
+  std::optional<Raw> failure;
 
-  void fail(Failure&& f) {
+  void fail(const Raw& raw) {
     std::lock_guard<std::mutex> guard(lock);
-    if (!failure) failure = std::move(f);
+    if (!failure) failure = raw;
     abi.failed = 1;
   }
 };
@@ -80,10 +87,7 @@ void work(Job& job) {
     ok = run_guarded(run_groups, &lane, fault);
     t_lane = nullptr;
   }
-  if (!ok) job.fail(describe_fault(fault, *job.dispatch, lane.group));
-  if (lane.message) {
-    job.fail(describe_message(lane.message, lane.pc, *job.dispatch, lane.group));
-  }
+  if (lane.message || !ok) job.fail({fault, lane.message, lane.pc, lane.group});
 }
 
 // setBytes: data. Each slot is a page that kernels can read, with the data against the end of it.
@@ -133,6 +137,13 @@ std::optional<Failure> gather(const Dispatch& dispatch, sm_dispatch& abi,
   return std::nullopt;
 }
 
+std::optional<Failure> describe(const Job& job) {
+  if (!job.failure) return std::nullopt;
+  const Job::Raw& raw = *job.failure;
+  if (raw.message) return describe_message(raw.message, raw.pc, *job.dispatch, raw.group);
+  return describe_fault(raw.fault, *job.dispatch, raw.group);
+}
+
 }  // namespace
 
 std::optional<Failure> execute(const Dispatch& dispatch) {
@@ -170,11 +181,15 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
                        "vm.max_map_count)"};
   }
   claim_signals();
+  if (s.hide_contents) HiddenContents::hide();
   run_on_workers([&] { work(job); }, job.total == 1);
+  if (s.hide_contents) HiddenContents::show();
   count(job.abi);
   Location damage;
-  if (Residency::finish(damage) && !job.failure) job.fail(describe_damage(damage, dispatch));
-  return std::move(job.failure);
+  const bool damaged = Residency::finish(damage);
+  auto failure = describe(job);
+  if (damaged && !failure) failure = describe_damage(damage, dispatch);
+  return failure;
 }
 
 }  // namespace softmetal

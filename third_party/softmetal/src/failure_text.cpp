@@ -95,7 +95,9 @@ Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPositi
   switch (fault.signal) {
     case SIGILL:
     case SIGTRAP:
-      return failure(Failure::internal, "index out of bounds of a thread or threadgroup array");
+      return failure(Failure::internal,
+                     "undefined behaviour: an index out of bounds of a thread or threadgroup array, "
+                     "a misaligned address, an integer division by zero or a shift by too many bits");
     case SIGFPE:
       return failure(Failure::internal, "integer division by zero, which is undefined on a GPU");
   }

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "arena.h"
+#include "memory.h"
 
 namespace softmetal {
 namespace {
@@ -83,6 +84,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     guarded->fault.write = was_write(static_cast<ucontext_t*>(context));
     siglongjmp(guarded->back, 1);
   }
+  if (signal == SIGSEGV && HiddenContents::wait_for(info->si_addr)) return;
   explain_host_fault(info->si_addr);
   // To the handler that was there before, once: it may well call ours as *its* previous one.
   struct sigaction previous = g_previous[signal];

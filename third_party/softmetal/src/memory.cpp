@@ -1,11 +1,15 @@
 #include "memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "arena.h"
 #include "process.h"
@@ -24,6 +28,33 @@ std::vector<Memory*> g_resident;     // protection other than PROT_NONE
 std::vector<Memory*> g_granted;      // to the running dispatch
 unsigned long g_grants = 0;
 
+// Released blocks, oldest first. They rest here before they are used again, so that a stale address
+// faults rather than meets the next buffer.
+struct Resting {
+  size_t block, pages;
+};
+std::deque<Resting> g_resting;
+size_t g_resting_bytes = 0;
+constexpr size_t kMaxResting = 256;
+constexpr size_t kMaxRestingBytes = 16 << 20;
+
+void rest(size_t block, size_t pages) {
+  g_resting.push_back({block, pages});
+  g_resting_bytes += pages * page_size();
+  while (g_resting.size() > kMaxResting || g_resting_bytes > kMaxRestingBytes) {
+    const Resting oldest = g_resting.front();
+    g_resting.pop_front();
+    g_resting_bytes -= oldest.pages * page_size();
+    Arena::get().give(oldest.block, oldest.pages);
+  }
+}
+
+void wake_all() {
+  for (const Resting& r : g_resting) Arena::get().give(r.block, r.pages);
+  g_resting.clear();
+  g_resting_bytes = 0;
+}
+
 size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
 
 }  // namespace
@@ -36,6 +67,10 @@ std::shared_ptr<Memory> Memory::allocate(size_t length) {
   m->length_ = length;
   m->block_pages_ = round_up(std::max<size_t>(length, 1), page_size()) / page_size();
   m->block_ = arena.take(m->block_pages_);
+  if (m->block_ == Arena::npos) {
+    wake_all();
+    m->block_ = arena.take(m->block_pages_);
+  }
   if (m->block_ == Arena::npos) {
     m->block_pages_ = 0;
     return nullptr;
@@ -64,7 +99,7 @@ Memory::~Memory() {
   std::lock_guard<std::mutex> lock(g_lock);
   protect(PROT_NONE);
   g_blocks.erase(block_);
-  Arena::get().give(block_, block_pages_);
+  rest(block_, block_pages_);
 }
 
 void Memory::release() {
@@ -232,8 +267,32 @@ Location locate(const void* address) {
   return result;
 }
 
+// ---- hiding the cpu view ------------------------------------------------------------------------
+
+static std::atomic<bool> g_hidden{false};
+
+void HiddenContents::hide() {
+  g_hidden = true;
+  Arena::get().protect_cpu(PROT_NONE);
+}
+
+void HiddenContents::show() {
+  Arena::get().protect_cpu(PROT_READ | PROT_WRITE);
+  g_hidden = false;
+}
+
+bool HiddenContents::wait_for(const void* address) {
+  static thread_local const void* last = nullptr;  // an address that stays inaccessible is no hiding
+  if (!Arena::get().in_cpu(address)) return false;
+  const bool was_hidden = g_hidden;
+  while (g_hidden) usleep(20);
+  // Shown between the fault and here: one more try.
+  return was_hidden || std::exchange(last, address) != address;
+}
+
 size_t trim() {
   std::lock_guard<std::mutex> lock(g_lock);
+  wake_all();
   return Arena::get().trim();
 }
 

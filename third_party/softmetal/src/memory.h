@@ -88,4 +88,13 @@ class Residency {
   static bool finish(Location& found);
 };
 
+// Settings::hide_contents. Host threads that touch the contents of a buffer in between wait.
+class HiddenContents {
+ public:
+  static void hide();
+  static void show();
+  // In a signal handler: true when `address` was hidden and the access should be tried again.
+  static bool wait_for(const void* address);
+};
+
 }  // namespace softmetal
