@@ -37,7 +37,7 @@ def test_never_by_surprise(run_python) -> None:
 def test_answers_that_were_cached_are_forgotten(run_python) -> None:
     result = run_python(
         f"{ASK}; {ACTIVATE}; {ASK};"
-        "print(torch.backends.mps.is_macos_or_newer(14, 0), torch.backends.mps.is_macos_or_newer(26, 0));"
+        "print(*(torch.backends.mps.is_macos_or_newer(major, 0) for major in (14, 26)));"
         "print(torch.backends.mps.get_name()); assert torch.backends.mps.get_core_count() > 0;"
         "import mps_ds; print(mps_ds.softmps.is_active())"
     )
@@ -51,7 +51,9 @@ def test_another_pytorch_is_refused_with_both_versions(monkeypatch, tmp_path) ->
     recorded = tmp_path / "built_for_torch.txt"
     recorded.write_text("2.12.1+cpu\n")
     monkeypatch.setattr(activate, "_BUILT_FOR", recorded)
-    with pytest.raises(ImportError, match=r"built against PyTorch 2\.12\.1\+cpu, and PyTorch 2\.\d+"):
+    with pytest.raises(
+        ImportError, match=r"built against PyTorch 2\.12\.1\+cpu, and PyTorch 2\.\d+"
+    ):
         activate.load_extension()
 
 

@@ -16,9 +16,7 @@ FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
     "Please use float32 instead."
 )
-COMPLEX128 = (
-    "Trying to convert ComplexDouble to the MPS backend but it does not have support for that dtype."
-)
+COMPLEX128 = "Trying to convert ComplexDouble to the MPS backend but it does not have support for that dtype."
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,9 @@ def test_zero_dimensional_cpu_tensors_count_as_numbers() -> None:
 
 
 def test_more_than_16_dimensions() -> None:
-    with pytest.raises(RuntimeError, match=r"MPS supports tensors with dimensions <= 16, but got 17"):
+    with pytest.raises(
+        RuntimeError, match=r"MPS supports tensors with dimensions <= 16, but got 17"
+    ):
         torch.zeros([1] * 17, device="mps")
 
 
@@ -124,9 +124,15 @@ def test_numpy_needs_a_copy() -> None:
         ("aten::mode", lambda x: x.mode()),
         ("aten::take", lambda x: x.take(torch.tensor([0], device="mps"))),
         ("aten::linalg_eig", lambda x: torch.linalg.eig(x.view(2, 2))),
-        ("aten::_ctc_loss", lambda x: F.ctc_loss(
-            x.view(2, 1, 2).log_softmax(2), torch.ones(1, 1, dtype=torch.long, device="mps"),
-            torch.tensor([2], device="mps"), torch.tensor([1], device="mps"))),
+        (
+            "aten::_ctc_loss",
+            lambda x: F.ctc_loss(
+                x.view(2, 1, 2).log_softmax(2),
+                torch.ones(1, 1, dtype=torch.long, device="mps"),
+                torch.tensor([2], device="mps"),
+                torch.tensor([1], device="mps"),
+            ),
+        ),
     ],
 )
 def test_operators_that_mps_lacks(name, call) -> None:

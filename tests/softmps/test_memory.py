@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -69,37 +70,41 @@ def test_wrong_fractions(fraction: float, kind: type[Exception]) -> None:
         torch.mps.set_per_process_memory_fraction(fraction)
 
 
-def test_several_hundred_steps_leak_nothing() -> None:
-    def step() -> None:
+ADD_A_LITTLE = """
+kernel void add_a_little(device float* x, uint i [[thread_position_in_grid]]) { x[i] += 1e-6f; }
+"""
+
+
+def train(steps: int, state: dict[str, Any]) -> None:
+    model, optimizer, x = state["model"], state["optimizer"], state["x"]
+    for _ in range(steps):
         loss = (model(x) - x).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        kernels.add_one(x)
-
+        state["kernels"].add_a_little(x)
+    torch.mps.synchronize()
     gc.collect()
-    torch.manual_seed(0)
-    kernels = torch.mps.compile_shader(
-        "kernel void add_one(device float* x, uint i [[thread_position_in_grid]]) { x[i] += 1e-6f; }"
-    )
+
+
+def test_several_hundred_steps_leak_nothing() -> None:
+    gc.collect()
     start = torch.mps.current_allocated_memory()
     model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).to("mps")
-    optimizer = torch.optim.AdamW(model.parameters())
-    x = torch.randn(16, 64, device="mps")
-    for _ in range(50):
-        step()
-    torch.mps.synchronize()
-    gc.collect()
+    state = {
+        "model": model,
+        "optimizer": torch.optim.AdamW(model.parameters()),
+        "x": torch.randn(16, 64, device="mps"),
+        "kernels": torch.mps.compile_shader(ADD_A_LITTLE),
+    }
+    train(50, state)
     allocated, resident = torch.mps.current_allocated_memory(), resident_bytes()
     descriptors = len(os.listdir("/proc/self/fd"))
-    for _ in range(400):
-        step()
-    torch.mps.synchronize()
-    gc.collect()
+    train(400, state)
     assert torch.mps.current_allocated_memory() == allocated
     assert len(os.listdir("/proc/self/fd")) == descriptors
-    assert resident_bytes() - resident < 8 * MIB  # 20 kB a step would be a leak of one activation
-    del model, optimizer, x
+    assert resident_bytes() - resident < 8 * MIB  # 20 kB a step would be one leaked activation
+    del model, state
     gc.collect()
     assert torch.mps.current_allocated_memory() == start
 

@@ -171,9 +171,7 @@ def test_embedding_with_repeated_rows() -> None:
         return F.embedding(INDICES.to(weight.device), weight)
 
     inputs = random_tensors([(5, 3)])
-    for on_mps, on_cpu in zip(
-        run(lookup, inputs, "mps"), run(lookup, inputs, "cpu"), strict=True
-    ):
+    for on_mps, on_cpu in zip(run(lookup, inputs, "mps"), run(lookup, inputs, "cpu"), strict=True):
         assert_identical(on_mps, on_cpu)
 
 

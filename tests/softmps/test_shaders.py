@@ -119,7 +119,9 @@ def test_wrong_calls_raise_before_anything_is_encoded(kernels, case) -> None:
 
 
 def test_source_that_does_not_compile() -> None:
-    with pytest.raises(RuntimeError, match=r"(?s)Failed to create metal library, error: .*undeclar"):
+    with pytest.raises(
+        RuntimeError, match=r"(?s)Failed to create metal library, error: .*undeclar"
+    ):
         torch.mps.compile_shader("kernel void k(device float* x) { x[0] = undeclared_name; }")
 
 

@@ -2,9 +2,9 @@
 
     python list_missing_ops.py > csrc/missing_ops.inc
 
-An operator is missing when PyTorch's own table (native_functions.yaml, which ships with torchgen) gives
-it a CPU kernel, but neither an MPS kernel nor a composite one. Only the few fields needed are read,
-so no YAML library is wanted.
+An operator is missing when PyTorch's own table (native_functions.yaml, which ships with torchgen)
+gives it a CPU kernel, but neither an MPS kernel nor a composite one. Only the few fields needed are
+read, so no YAML library is wanted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ FALLS_BACK_BY_ITSELF = {"embedding_renorm_", "_linalg_svd", "_linalg_svd.U"}
 
 @dataclass
 class Op:
+    """An entry of the table: its dispatch keys, and the entry that it delegates to."""
+
     name: str
     keys: set[str] = field(default_factory=set)
     delegate: str | None = None
 
 
 def read_table(path: Path) -> dict[str, Op]:
+    """Read names, dispatch keys and delegates from native_functions.yaml."""
     ops: dict[str, Op] = {}
     op = Op("")
     in_dispatch = False
@@ -47,12 +50,14 @@ def read_table(path: Path) -> dict[str, Op]:
 
 
 def is_missing(op: Op, ops: dict[str, Op]) -> bool:
+    """Whether the CPU can run it and MPS cannot."""
     keys = op.keys | (ops[op.delegate].keys if op.delegate else set())
     composite = any(key.startswith("Composite") for key in keys)
     return "CPU" in keys and "MPS" not in keys and not composite
 
 
 def main() -> None:
+    """Print the list."""
     table = Path(torchgen.__file__).parent / "packaged/ATen/native/native_functions.yaml"
     ops = read_table(table)
     names = sorted(name for name, op in ops.items() if is_missing(op, ops))

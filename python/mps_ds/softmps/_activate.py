@@ -15,8 +15,8 @@ def load_extension() -> ModuleType:
     """Return ``mps_ds.softmps._C``; loading it gives the process its MPS device.
 
     Raises:
-        ImportError: on a Mac (unless ``MPS_DS_SOFT=force``), if the extension was not built, or if it
-            was built against another PyTorch than the one that is running.
+        ImportError: on a Mac (unless ``MPS_DS_SOFT=force``), if the extension was not built, or if
+            it was built against another PyTorch than the one that is running.
     """
     if sys.platform == "darwin" and os.environ.get("MPS_DS_SOFT") != "force":
         raise ImportError(
@@ -34,8 +34,8 @@ def load_extension() -> ModuleType:
     built_for = _BUILT_FOR.read_text().strip()
     if torch.__version__ != built_for:
         raise ImportError(
-            f"mps_ds.softmps was built against PyTorch {built_for}, and PyTorch {torch.__version__} "
-            f"is running. Install torch=={built_for}, or build mps_ds again "
+            f"mps_ds.softmps was built against PyTorch {built_for}, and PyTorch "
+            f"{torch.__version__} is running. Install torch=={built_for}, or build mps_ds again "
             "(pip install --no-build-isolation) with the PyTorch that is installed."
         )
     return importlib.import_module("mps_ds.softmps._C")

@@ -17,16 +17,17 @@ def is_active() -> bool:
 def counters() -> dict[str, Any]:
     """Everything counted since the last :func:`reset_counters`.
 
-    On the device: ``dispatches``, ``threadgroups``, ``threads``, ``encoders``, ``command_buffers`` (created),
-    ``declared`` (distinct resources of each encoder), ``use_resource_calls``, ``bytes_set``, and the first four
-    with ``declared`` for each kernel name in ``kernels``.
+    On the device: ``dispatches``, ``threadgroups``, ``threads``, ``encoders``, ``command_buffers``
+    (created), ``declared`` (distinct resources of each encoder), ``use_resource_calls``,
+    ``bytes_set``, and the first four with ``declared`` for each kernel name in ``kernels``.
 
-    Of the program: ``commits``, ``waits`` (a synchronisation that the program asked for, or that a copy
-    between host and device or a read of a value needs on a Mac), ``host_reads`` (device to host: ``.item()``,
-    ``.cpu()``, operators whose result has a size that depends on data) and ``host_writes``.
+    Of the program: ``commits``, ``waits`` (a synchronisation that the program asked for, or that a
+    copy between host and device or a read of a value needs on a Mac), ``host_reads`` (device to
+    host: ``.item()``, ``.cpu()``, operators whose result has a size that depends on data) and
+    ``host_writes``.
 
-    Of the stand-in: ``fallback_ops`` (operators that ran on the CPU) with the ``fallback_commits`` and
-    ``fallback_waits`` that only they needed. A Mac makes none of these.
+    Of the stand-in: ``fallback_ops`` (operators that ran on the CPU) with the ``fallback_commits``
+    and ``fallback_waits`` that only they, or :func:`host_view`, needed. A Mac makes none of these.
     """
     return cast("dict[str, Any]", _C.counters())
 
@@ -46,7 +47,8 @@ def host_view(tensor: torch.Tensor, wait: bool = True) -> torch.Tensor:
 
     Args:
         tensor: a tensor on mps.
-        wait: wait for the stream first. With False the view shows what ``[buffer contents]`` holds right now.
+        wait: wait for the stream first. With False the view shows what ``[buffer contents]`` holds
+            right now.
 
     Raises:
         RuntimeError: if ``tensor`` is not on mps, or a kernel failed before the wait.

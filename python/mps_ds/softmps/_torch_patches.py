@@ -49,17 +49,18 @@ def _teach_untyped_storage() -> None:
     """``torch.UntypedStorage(size_or_bytes, device="mps")``: what ``storage.mps()`` and
     ``torch.load(map_location="mps")`` make.
     """
-    original = torch.UntypedStorage.__new__
+    storage: Any = torch.UntypedStorage
+    original = storage.__new__
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is None:
-            return original(cls, *args, **kwargs)  # type: ignore[arg-type]
+            return original(cls, *args, **kwargs)
         if torch.device(device).type != "mps":
-            return original(cls, *args, device=device, **kwargs)  # type: ignore[arg-type]
+            return original(cls, *args, device=device, **kwargs)
         content = args[0] if args else kwargs.get("size", 0)
         if isinstance(content, int):
             return torch.empty(content, dtype=torch.uint8, device=device).untyped_storage()
         values = torch.tensor(content, dtype=torch.uint8)
         return values.to(device).untyped_storage()
 
-    torch.UntypedStorage.__new__ = staticmethod(new)  # type: ignore[assignment, method-assign]
+    storage.__new__ = staticmethod(new)

@@ -44,8 +44,8 @@ class MetalKernel:
 
         Args:
             args: tensors on mps, numbers, or lists and tuples of numbers.
-            threads: threads of the grid, one to three dimensions; by default one for each element of the
-                first argument.
+            threads: threads of the grid, one to three dimensions; by default one for each element
+                of the first argument.
             group_size: threads of a threadgroup, as many dimensions as ``threads``.
             arg_casts: type of the numbers in the kernel, by argument index or for all: ``"int32"``,
                 ``"int16"``, ``"int8"``, ``"uint8"``, ``"fp16"``, ``"bf16"``.

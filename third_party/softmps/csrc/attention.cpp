@@ -1,5 +1,5 @@
-// scaled_dot_product_attention: PyTorch's composite asks a DispatchStub that has no MPS case on Linux.
-// As a Mac does, take the math path; it is composite too, so autograd works through it.
+// scaled_dot_product_attention: PyTorch's composite asks a DispatchStub that has no MPS case on
+// Linux. As a Mac does, take the math path; it is composite too, so autograd works through it.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/zeros_like.h>
 

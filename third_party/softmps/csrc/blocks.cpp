@@ -17,9 +17,10 @@
 namespace softmps {
 namespace {
 
-// ---- host memory that is the contents of a Metal buffer ------------------------------------------
-// PyTorch's raw_allocate() (used by oneDNN convolutions) asserts that a CPU DataPtr's context is its
-// data pointer, so the buffer is found by address instead.
+// ---- host memory that is the contents of a Metal buffer
+// ------------------------------------------ PyTorch's raw_allocate() (used by oneDNN convolutions)
+// asserts that a CPU DataPtr's context is its data pointer, so the buffer is found by address
+// instead.
 class HostBuffers {
  public:
   void add(void* contents, void* buffer) {
@@ -61,8 +62,8 @@ void delete_host(void* contents) {
   }
 }
 
-// What a fresh allocation holds: NaN in every float type, -1 in every signed integer. A program that
-// reads memory it never wrote should not find the zeros of fresh pages.
+// What a fresh allocation holds: NaN in every float type, -1 in every signed integer. A program
+// that reads memory it never wrote should not find the zeros of fresh pages.
 constexpr int kPoison = 0xFF;
 constexpr size_t kMaxPoisoned = size_t{16} << 20;  // keep huge, sparsely used tensors cheap
 
@@ -86,7 +87,8 @@ c10::DataPtr new_host_memory(size_t length, bool poisoned) {
 
 struct HostAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t length) override {
-    if (host_allocations_are_metal && length > 0) return new_host_memory(length, /*poisoned=*/false);
+    if (host_allocations_are_metal && length > 0)
+      return new_host_memory(length, /*poisoned=*/false);
     return pytorch_cpu_allocator->allocate(length);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_host; }
@@ -96,7 +98,8 @@ struct HostAllocator final : c10::Allocator {
 };
 HostAllocator host_allocator;
 
-// ---- MPS memory ----------------------------------------------------------------------------------
+// ---- MPS memory
+// ----------------------------------------------------------------------------------
 
 // Blocks by buffer, for storages that PyTorch makes from a bare data pointer (from_blob).
 class BlockTable {
@@ -108,7 +111,8 @@ class BlockTable {
   void remove(Block* block) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = blocks_.find(block->buffer);
-    if (found != blocks_.end() && found->second == block) blocks_.erase(found);  // a resized storage may have replaced it
+    if (found != blocks_.end() && found->second == block)
+      blocks_.erase(found);  // a resized storage may have replaced it
   }
   Block* find(const void* buffer) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -137,7 +141,7 @@ void delete_block(void* context) {
 struct MpsAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t length) override {
     if (length == 0) return mps_data_from_host(empty_host_storage());
-    c10::Storage host(c10::Storage::use_byte_size_t(), length, 
+    c10::Storage host(c10::Storage::use_byte_size_t(), length,
                       new_host_memory(length, /*poisoned=*/true), &host_allocator,
                       /*resizable=*/true);
     return mps_data_from_host(std::move(host));
@@ -162,7 +166,9 @@ Block* block_of(const c10::Storage& storage) {
   return block;
 }
 
-c10::Allocator* mps_allocator() { return &allocator; }
+c10::Allocator* mps_allocator() {
+  return &allocator;
+}
 
 void install_host_allocator() {
   pytorch_cpu_allocator = c10::GetCPUAllocator();
@@ -171,7 +177,9 @@ void install_host_allocator() {
 
 HostAllocationsAreMetal::HostAllocationsAreMetal()
     : before_(std::exchange(host_allocations_are_metal, true)) {}
-HostAllocationsAreMetal::~HostAllocationsAreMetal() { host_allocations_are_metal = before_; }
+HostAllocationsAreMetal::~HostAllocationsAreMetal() {
+  host_allocations_are_metal = before_;
+}
 
 c10::Storage empty_host_storage() {
   return {c10::Storage::use_byte_size_t(), 0, &host_allocator, /*resizable=*/true};

@@ -15,8 +15,8 @@ namespace softmps {
 inline const c10::Device kMps0{c10::DeviceType::MPS, 0};
 
 struct Block {
-  void* buffer;       // id<MTLBuffer>, retained
-  void* contents;     // where the CPU sees its bytes
+  void* buffer;    // id<MTLBuffer>, retained
+  void* contents;  // where the CPU sees its bytes
   size_t length;
   c10::Storage host;  // a CPU storage over `contents`: all host views share it
 };
@@ -27,9 +27,9 @@ Block* block_of(const c10::Storage& storage);
 // PyTorch's allocator for DeviceType::MPS.
 c10::Allocator* mps_allocator();
 
-// Puts softmps's hook around PyTorch's CPU allocator. While a CPU kernel runs for the fallback, what
-// it allocates on that thread is Metal memory: its results become MPS tensors without a copy and
-// stay under the device's protection.
+// Puts softmps's hook around PyTorch's CPU allocator. While a CPU kernel runs for the fallback,
+// what it allocates on that thread is Metal memory: its results become MPS tensors without a copy
+// and stay under the device's protection.
 void install_host_allocator();
 
 class HostAllocationsAreMetal {
@@ -50,7 +50,7 @@ c10::DataPtr mps_data_from_host(c10::Storage host);
 
 // Memory figures, in bytes.
 size_t allocated_memory();
-size_t driver_memory();       // the largest `allocated_memory` since the last reset
+size_t driver_memory();  // the largest `allocated_memory` since the last reset
 void reset_driver_memory();
 void set_memory_fraction(double ratio);  // of recommended_max_memory; 0: no limit
 

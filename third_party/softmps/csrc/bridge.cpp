@@ -21,7 +21,8 @@ void copy_lazy_bits(const Tensor& from, const Tensor& to) {
 }
 
 Tensor tensor_over(Storage storage, DispatchKey key, const Tensor& like) {
-  auto impl = c10::make_intrusive<TensorImpl>(std::move(storage), DispatchKeySet(key), like.dtype());
+  auto impl =
+      c10::make_intrusive<TensorImpl>(std::move(storage), DispatchKeySet(key), like.dtype());
   impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
   if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
   Tensor tensor(std::move(impl));
@@ -80,9 +81,8 @@ void Bridge::mirror_changes() {
     const Storage& storage = pair.host.storage();
     auto known = storage_by_host_.find(storage.unsafeGetStorageImpl());
     const bool moved =
-        known == storage_by_host_.end() ||
-        storages_[known->second].mps.unsafeGetStorageImpl() !=
-            pair.mps.storage().unsafeGetStorageImpl();
+        known == storage_by_host_.end() || storages_[known->second].mps.unsafeGetStorageImpl() !=
+                                               pair.mps.storage().unsafeGetStorageImpl();
     if (moved) impl->set_storage_keep_dtype(mps_storage(storage));  // set_()
   }
 }

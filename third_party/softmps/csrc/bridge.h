@@ -15,7 +15,8 @@ class Bridge {
   at::Tensor to_host(const at::Tensor& tensor);  // a CPU view, no copy; other devices: unchanged
   at::Tensor to_mps(const at::Tensor& host);     // the argument behind it, or a new MPS tensor
 
-  // Mirrors what a CPU kernel did to the geometry or storage of its arguments (out=, resize_, set_).
+  // Mirrors what a CPU kernel did to the geometry or storage of its arguments (out=, resize_,
+  // set_).
   void mirror_changes();
 
  private:

@@ -1,9 +1,9 @@
 // Where buffers come from and go to.
 //
-// By default a freed buffer is released at once: if pending work merely declared it, the device reports
-// a use after free. With MPS_DS_SOFT_RECYCLE=1 it is kept and handed out again at once, as PyTorch's
-// allocator does on a Mac: then a fresh tensor may get memory that pending work still writes to, and code
-// that touches it from the host without waiting shows its fault.
+// By default a freed buffer is released at once: if pending work merely declared it, the device
+// reports a use after free. With MPS_DS_SOFT_RECYCLE=1 it is kept and handed out again at once, as
+// PyTorch's allocator does on a Mac: then a fresh tensor may get memory that pending work still
+// writes to, and code that touches it from the host without waiting shows its fault.
 #pragma once
 
 #include <cstddef>

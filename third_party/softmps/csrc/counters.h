@@ -7,10 +7,10 @@
 namespace softmps {
 
 struct Counters {
-  std::atomic<uint64_t> waits{0};             // the program asked for one, or a copy needed it
-  std::atomic<uint64_t> host_reads{0};        // device to host: .item(), .cpu(), data-dependent shapes
-  std::atomic<uint64_t> host_writes{0};       // host to device
-  std::atomic<uint64_t> fallback_ops{0};      // operations that ran on the CPU
+  std::atomic<uint64_t> waits{0};         // the program asked for one, or a copy needed it
+  std::atomic<uint64_t> host_reads{0};    // device to host: .item(), .cpu(), data-dependent shapes
+  std::atomic<uint64_t> host_writes{0};   // host to device
+  std::atomic<uint64_t> fallback_ops{0};  // operations that ran on the CPU
   std::atomic<uint64_t> fallback_commits{0};  // commits and waits that a Mac would not make: only
   std::atomic<uint64_t> fallback_waits{0};    // because an operation ran on the CPU
 

@@ -23,10 +23,18 @@ void* new_buffer(size_t length) {
   }
 }
 
-void* contents(void* buffer) { return [(id<MTLBuffer>)buffer contents]; }
-uint64_t gpu_address(void* buffer) { return [(id<MTLBuffer>)buffer gpuAddress]; }
-size_t length(void* buffer) { return [(id<MTLBuffer>)buffer length]; }
-void retain(void* buffer) { [(id<MTLBuffer>)buffer retain]; }
+void* contents(void* buffer) {
+  return [(id<MTLBuffer>)buffer contents];
+}
+uint64_t gpu_address(void* buffer) {
+  return [(id<MTLBuffer>)buffer gpuAddress];
+}
+size_t length(void* buffer) {
+  return [(id<MTLBuffer>)buffer length];
+}
+void retain(void* buffer) {
+  [(id<MTLBuffer>)buffer retain];
+}
 
 void release(void* buffer) {
   // A forked child has neither the locks nor the threads of the device: it leaks what it inherited.
@@ -41,9 +49,15 @@ std::string device_name() {
     return [[device() name] UTF8String];
   }
 }
-size_t recommended_max_working_set() { return [device() recommendedMaxWorkingSetSize]; }
-size_t max_buffer_length() { return [device() maxBufferLength]; }
+size_t recommended_max_working_set() {
+  return [device() recommendedMaxWorkingSetSize];
+}
+size_t max_buffer_length() {
+  return [device() maxBufferLength];
+}
 
-void trim() { softmetal::trim(); }
+void trim() {
+  softmetal::trim();
+}
 
 }  // namespace softmps::metal

@@ -5,7 +5,8 @@
 
 namespace softmps {
 
-// There is one device. A Mac takes mps:1 for mps:0 without a word; that hides a bug, so it is refused.
+// There is one device. A Mac takes mps:1 for mps:0 without a word; that hides a bug, so it is
+// refused.
 inline void require_device_index(c10::DeviceIndex index) {
   TORCH_CHECK(index <= 0, "MPS has one device, mps:0, but got mps:", static_cast<int>(index));
 }

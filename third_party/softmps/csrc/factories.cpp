@@ -23,8 +23,9 @@ at::ScalarType check_options(IntArrayRef size, std::optional<at::ScalarType> dty
   if (device) require_mps0(*device);
   TORCH_CHECK_NOT_IMPLEMENTED(c10::layout_or_default(layout) == at::kStrided,
                               "only strided tensors are supported on MPS");
-  TORCH_CHECK(size.size() <= kMaxDimensions, "MPS supports tensors with dimensions <= ",
-              kMaxDimensions, ", but got ", size.size(), ".");
+  TORCH_CHECK(size.size() <= kMaxDimensions,
+              "MPS supports tensors with dimensions <= ", kMaxDimensions, ", but got ", size.size(),
+              ".");
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
   const auto type = c10::dtype_or_default(dtype);
   require_mps_dtype(type);

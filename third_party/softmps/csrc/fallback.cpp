@@ -1,13 +1,12 @@
 #include "fallback.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
-#include <ATen/core/List.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
 #include <functional>
@@ -46,7 +45,8 @@ bool reads_back(const std::string& name) {
   return names.count(name) != 0;
 }
 
-// Operators that accept CPU tensors with dimensions beside MPS ones: index tensors may be on the CPU.
+// Operators that accept CPU tensors with dimensions beside MPS ones: index tensors may be on the
+// CPU.
 bool accepts_cpu_indices(const std::string& name) {
   return name == "aten::index" || name == "aten::index_put_" || name == "aten::_index_put_impl_";
 }
@@ -100,7 +100,8 @@ class Arguments {
     for (size_t i = 0; i < arguments.size(); ++i) move(stack_[first + i], arguments[i]);
     TORCH_CHECK(!(on_mps_ && stray_),
                 "Expected all tensors to be on the same device, but found at least two devices, "
-                "mps:0 and cpu! (in ", schema_.name(), ")");
+                "mps:0 and cpu! (in ",
+                schema_.name(), ")");
     TORCH_CHECK(!(on_mps_ && cpu_generator_),
                 "Expected a 'mps' device type for generator but found 'cpu'");
   }
@@ -151,9 +152,8 @@ class Arguments {
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
   ++counters().fallback_ops;
-  if (reads_back(schema.name()) ||
-      (accepts_cpu_indices(schema.name()) &&
-       indexes_with_mask(*stack, schema.arguments().size()))) {
+  if (reads_back(schema.name()) || (accepts_cpu_indices(schema.name()) &&
+                                    indexes_with_mask(*stack, schema.arguments().size()))) {
     ++counters().host_reads;
     metal::wait(metal::Reason::kUser);
   } else {

@@ -16,7 +16,9 @@ void watch_for_fork() {
   std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
 }
 
-bool in_forked_child() { return forked.load(std::memory_order_relaxed); }
+bool in_forked_child() {
+  return forked.load(std::memory_order_relaxed);
+}
 
 void require_not_forked() {
   if (in_forked_child()) {

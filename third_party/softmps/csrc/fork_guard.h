@@ -1,5 +1,6 @@
-// A process that used MPS and then forks leaves a child in which MPS is unusable: Metal's threads and
-// its connection to the GPU do not survive a fork. On a Mac the child hangs; here it gets an error.
+// A process that used MPS and then forks leaves a child in which MPS is unusable: Metal's threads
+// and its connection to the GPU do not survive a fork. On a Mac the child hangs; here it gets an
+// error.
 #pragma once
 
 namespace softmps {

@@ -19,7 +19,9 @@ struct GuardEvent {
   std::shared_ptr<metal::Marker> marker;
 };
 
-constexpr uint64_t bit(int index) { return uint64_t{1} << index; }
+constexpr uint64_t bit(int index) {
+  return uint64_t{1} << index;
+}
 constexpr uint64_t kSupportedTypes =
     bit(c10::kIndex_Byte) | bit(c10::kIndex_Char) | bit(c10::kIndex_Short) | bit(c10::kIndex_Int) |
     bit(c10::kIndex_Long) | bit(c10::kIndex_Half) | bit(c10::kIndex_Float) |
@@ -27,7 +29,9 @@ constexpr uint64_t kSupportedTypes =
     bit(c10::kIndex_BFloat16) | bit(c10::kIndex_UInt16) | bit(c10::kIndex_UInt32) |
     bit(c10::kIndex_UInt64);
 
-c10::Stream default_stream() { return c10::Stream(c10::Stream::DEFAULT, kMps0); }
+c10::Stream default_stream() {
+  return c10::Stream(c10::Stream::DEFAULT, kMps0);
+}
 
 struct MpsGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::MPS; }
@@ -50,9 +54,7 @@ struct MpsGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getNewStream(Device, int) const override { return default_stream(); }
   c10::Stream exchangeStream(c10::Stream) const override { return default_stream(); }
   bool queryStream(const c10::Stream&) const override { return !metal::pending(); }
-  void synchronizeStream(const c10::Stream&) const override {
-    metal::wait(metal::Reason::kUser);
-  }
+  void synchronizeStream(const c10::Stream&) const override { metal::wait(metal::Reason::kUser); }
   void synchronizeDevice(const DeviceIndex) const override { metal::wait(metal::Reason::kUser); }
 
   void record(void** event, const c10::Stream& stream, const DeviceIndex device_index,

@@ -90,8 +90,8 @@ C10_REGISTER_CLASS(MPSHooksRegistry, MPSHooks, MPSHooks)
 }  // namespace
 
 void install_hooks() {
-  // getMPSHooks() caches its first answer. If something asked before this library was loaded, that is
-  // PyTorch's stateless stub, which lives for ever: give it the vtable of our stateless hooks.
+  // getMPSHooks() caches its first answer. If something asked before this library was loaded, that
+  // is PyTorch's stateless stub, which lives for ever: give it the vtable of our stateless hooks.
   const at::MPSHooksInterface& cached = at::detail::getMPSHooks();
   if (cached.hasMPS()) return;
   static const MPSHooks ours;

@@ -19,7 +19,8 @@ bool has_composite_kernel(const c10::OperatorHandle& op) {
          op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd);
 }
 
-// Composite on every device, but chooses its backend from the device type and knows no MPS on Linux.
+// Composite on every device, but chooses its backend from the device type and knows no MPS on
+// Linux.
 bool chooses_by_device(const std::string& name) {
   return name == "aten::convolution" || name == "aten::convolution_backward";
 }

@@ -60,12 +60,13 @@ void check_allocation(size_t length) {
   static const size_t max_buffer = metal::max_buffer_length();
   TORCH_CHECK(length < max_buffer, "Invalid buffer size: ", format_size(length));
   const size_t allowed = limit();
-  TORCH_CHECK(allowed == kUnlimited || current + length <= allowed,
-              "MPS backend out of memory (MPS allocated: ", format_size(current),
-              ", other allocations: 0 bytes, max allowed: ", format_size(allowed),
-              "). Tried to allocate ", format_size(length),
-              " on shared pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for "
-              "memory allocations (may cause system failure).");
+  TORCH_CHECK(
+      allowed == kUnlimited || current + length <= allowed,
+      "MPS backend out of memory (MPS allocated: ", format_size(current),
+      ", other allocations: 0 bytes, max allowed: ", format_size(allowed), "). Tried to allocate ",
+      format_size(length),
+      " on shared pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for "
+      "memory allocations (may cause system failure).");
 }
 
 void count_allocation(int64_t bytes) {
@@ -75,9 +76,17 @@ void count_allocation(int64_t bytes) {
   }
 }
 
-size_t allocated_memory() { return current; }
-size_t driver_memory() { return high_water; }
-void reset_driver_memory() { high_water = current.load(); }
-void set_memory_fraction(double ratio) { limit() = limit_for(ratio); }
+size_t allocated_memory() {
+  return current;
+}
+size_t driver_memory() {
+  return high_water;
+}
+void reset_driver_memory() {
+  high_water = current.load();
+}
+void set_memory_fraction(double ratio) {
+  limit() = limit_for(ratio);
+}
 
 }  // namespace softmps

@@ -1,5 +1,5 @@
-// The Metal half of softmps as its PyTorch half sees it. Implemented in the .mm files, which include
-// no PyTorch header; a `void*` here is an Objective-C object.
+// The Metal half of softmps as its PyTorch half sees it. Implemented in the .mm files, which
+// include no PyTorch header; a `void*` here is an Objective-C object.
 #pragma once
 
 #include <array>
@@ -44,8 +44,8 @@ class Marker {
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
   bool complete() const;
-  void wait() const;             // throws what the kernels before it raised
-  double gpu_end_time() const;   // seconds
+  void wait() const;            // throws what the kernels before it raised
+  double gpu_end_time() const;  // seconds
  private:
   void* command_buffer_;
 };

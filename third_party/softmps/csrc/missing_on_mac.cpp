@@ -44,11 +44,13 @@ void refuse_missing_op(const c10::OperatorHandle& op) {
       "The operator '", name, "' is not currently implemented for the MPS device. ",
       request_to_comment(),
       ". As a temporary fix, you can set the environment variable `PYTORCH_ENABLE_MPS_FALLBACK=1` "
-      "to use the CPU as a fallback for this op. WARNING: this will be slower than running natively "
+      "to use the CPU as a fallback for this op. WARNING: this will be slower than running "
+      "natively "
       "on MPS.");
-  TORCH_WARN_ONCE("The operator '", name,
-                  "' is not currently supported on the MPS backend and will fall back to run on the "
-                  "CPU. This may have performance implications.");
+  TORCH_WARN_ONCE(
+      "The operator '", name,
+      "' is not currently supported on the MPS backend and will fall back to run on the "
+      "CPU. This may have performance implications.");
 }
 
 }  // namespace softmps

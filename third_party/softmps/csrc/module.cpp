@@ -1,14 +1,15 @@
 // The Python module mps_ds.softmps._C. Loading it gives the process its MPS device.
 #include <c10/core/Allocator.h>
+#include <softmetal/softmetal.h>
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "blocks.h"
 #include "bridge.h"
 #include "counters.h"
-#include "device_counters.h"
 #include "fork_guard.h"
 #include "hooks.h"
+#include "host_code.h"
 #include "metal.h"
 #include "shader_arguments.h"
 
@@ -42,16 +43,53 @@ at::Storage host_alias_storage(const py::object& object) {
   TORCH_CHECK(torch::isStorage(object.ptr()),
               "_mps_host_alias_storage: expected a torch.UntypedStorage");
   const at::Storage storage = torch::createStorage(object.ptr());
-  TORCH_CHECK(storage.device().is_mps(), "getHostAliasStorage: expected an MPS storage, got device=",
-              storage.device());
+  TORCH_CHECK(storage.device().is_mps(),
+              "getHostAliasStorage: expected an MPS storage, got device=", storage.device());
   require_not_forked();
   const Block* block = block_of(storage);
   return block ? block->host : empty_host_storage();
 }
 
+py::dict kernel_counters(const softmetal::KernelCounters& kernel) {
+  py::dict counts;
+  counts["dispatches"] = kernel.dispatches;
+  counts["threadgroups"] = kernel.threadgroups;
+  counts["threads"] = kernel.threads;
+  counts["encoders"] = kernel.encoders;
+  counts["declared"] = kernel.declared;
+  return counts;
+}
+
+// softmetal counts what reaches the device, we count why.
+py::dict all_counters() {
+  const softmetal::Counters device = softmetal::counters();
+  const Counters& own = counters();
+  py::dict all;
+  all["dispatches"] = device.dispatches;
+  all["threadgroups"] = device.threadgroups;
+  all["threads"] = device.threads;
+  all["encoders"] = device.encoders;
+  all["declared"] = device.declared;
+  all["use_resource_calls"] = device.use_resource_calls;
+  all["bytes_set"] = device.bytes_set;
+  all["command_buffers"] = device.command_buffers;
+  all["commits"] = device.commits - own.fallback_commits.load();
+  all["waits"] = own.waits.load();
+  all["host_reads"] = own.host_reads.load();
+  all["host_writes"] = own.host_writes.load();
+  all["fallback_ops"] = own.fallback_ops.load();
+  all["fallback_commits"] = own.fallback_commits.load();
+  all["fallback_waits"] = own.fallback_waits.load();
+  py::dict kernels;
+  for (const auto& [name, counts] : device.kernels)
+    kernels[py::str(name)] = kernel_counters(counts);
+  all["kernels"] = kernels;
+  return all;
+}
+
 void reset_counters() {
   counters().reset();
-  reset_device_counters();
+  softmetal::reset_counters();
 }
 
 void bind_shaders(py::module_& m) {
@@ -76,6 +114,21 @@ void bind_shaders(py::module_& m) {
       .def("kernel", &metal::ShaderLibrary::kernel);
 }
 
+void bind_host_code(py::module_& m) {
+  const auto unlocked = py::call_guard<py::gil_scoped_release>();
+  py::module_ code = m.def_submodule("host_code");
+  code.def("is_available", &host_code::is_available);
+  code.def("synchronize", &host_code::synchronize, unlocked);
+  code.def("commit", &host_code::commit, unlocked);
+  code.def("commit_inside_the_queue", &host_code::commit_inside_the_queue, unlocked);
+  code.def("add_one_bindless", &host_code::add_one_bindless, py::arg("buffer"), py::arg("count"),
+           py::arg("declare") = true, py::arg("keep") = true, unlocked);
+  code.def("leave_encoder_open", &host_code::leave_encoder_open, unlocked);
+  code.def("commit_pytorchs_buffer", &host_code::commit_pytorchs_buffer, unlocked);
+  code.def("throw_carried", &host_code::throw_carried, unlocked);
+  code.def("sync_inside_the_queue", &host_code::sync_inside_the_queue, unlocked);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_C, m) {
@@ -90,9 +143,10 @@ PYBIND11_MODULE(_C, m) {
     return py::reinterpret_steal<py::object>(torch::createPyObject(host_alias_storage(storage)));
   });
   m.def("pending", &metal::pending);
-  m.def("counters", &device_and_own_counters);
+  m.def("counters", &all_counters);
   m.def("reset_counters", &reset_counters);
   bind_shaders(m);
+  bind_host_code(m);
 }
 
 }  // namespace softmps

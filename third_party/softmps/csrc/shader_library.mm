@@ -64,7 +64,9 @@ ShaderLibrary::ShaderLibrary(const std::string& source) {
   }
 }
 
-ShaderLibrary::~ShaderLibrary() { release(library_); }
+ShaderLibrary::~ShaderLibrary() {
+  release(library_);
+}
 
 std::vector<std::string> ShaderLibrary::function_names() const {
   @autoreleasepool {
@@ -92,7 +94,9 @@ std::shared_ptr<Kernel> ShaderLibrary::kernel(const std::string& name) const {
   }
 }
 
-Kernel::~Kernel() { release(pipeline_); }
+Kernel::~Kernel() {
+  release(pipeline_);
+}
 
 uint64_t Kernel::max_threads_per_threadgroup() const {
   return [(id<MTLComputePipelineState>)pipeline_ maxTotalThreadsPerThreadgroup];

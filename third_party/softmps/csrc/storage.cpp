@@ -37,8 +37,8 @@ const Tensor& resize_(const Tensor& self, IntArrayRef size,
   auto* impl = self.unsafeGetTensorImpl();
   if (self.sizes() != size) {
     impl->set_sizes_contiguous(size);
-    grow(self.storage(), at::detail::computeStorageNbytesContiguous(size, self.itemsize(),
-                                                                    self.storage_offset()));
+    grow(self.storage(),
+         at::detail::computeStorageNbytesContiguous(size, self.itemsize(), self.storage_offset()));
   }
   if (memory_format) {
     TORCH_CHECK(*memory_format != at::MemoryFormat::Preserve, "Unsupported memory format",

@@ -23,10 +23,10 @@ class Stream {
   static Stream& get();
 
   dispatch_queue_t queue() const { return queue_; }
-  id<MTLCommandBuffer> command_buffer();     // ends the coalesced encoder: the caller makes his own
-  id<MTLComputeCommandEncoder> encoder();    // the coalesced one
-  // Commits the current command buffer, if there is one (or in any case: `make_one`), and returns it
-  // retained, else nil.
+  id<MTLCommandBuffer> command_buffer();   // ends the coalesced encoder: the caller makes his own
+  id<MTLComputeCommandEncoder> encoder();  // the coalesced one
+  // Commits the current command buffer, if there is one (or in any case: `make_one`), and returns
+  // it retained, else nil.
   id<MTLCommandBuffer> commit(Reason reason, bool make_one = false);
   void wait(Reason reason);
   void wait_for(id<MTLCommandBuffer> last);  // it has been committed

@@ -128,7 +128,9 @@ void* command_buffer() {
   }
 }
 
-void* dispatch_queue() { return (void*)Stream::get().queue(); }
+void* dispatch_queue() {
+  return (void*)Stream::get().queue();
+}
 
 void commit(Reason reason) {
   @autoreleasepool {
@@ -142,16 +144,19 @@ void wait(Reason reason) {
   }
 }
 
-bool pending() { return Stream::get().pending(); }
+bool pending() {
+  return Stream::get().pending();
+}
 
 std::shared_ptr<Marker> Marker::record() {
   @autoreleasepool {
-    return std::make_shared<Marker>(
-        (void*)Stream::get().commit(Reason::kUser, /*make_one=*/true));
+    return std::make_shared<Marker>((void*)Stream::get().commit(Reason::kUser, /*make_one=*/true));
   }
 }
 
-Marker::~Marker() { release(command_buffer_); }
+Marker::~Marker() {
+  release(command_buffer_);
+}
 
 bool Marker::complete() const {
   return [(id<MTLCommandBuffer>)command_buffer_ status] >= MTLCommandBufferStatusCompleted;
@@ -164,7 +169,9 @@ void Marker::wait() const {
   }
 }
 
-double Marker::gpu_end_time() const { return [(id<MTLCommandBuffer>)command_buffer_ GPUEndTime]; }
+double Marker::gpu_end_time() const {
+  return [(id<MTLCommandBuffer>)command_buffer_ GPUEndTime];
+}
 
 void copy_to_host_later(void* buffer, size_t offset, void* host, size_t length,
                         std::shared_ptr<void> owner) {
