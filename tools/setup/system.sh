@@ -63,7 +63,7 @@ have_objc_runtime() {
 clang_package() {
   local version
   for version in $PREFERRED_CLANG; do
-    if apt-cache show "clang-$version" 2>/dev/null | grep -q '^Package:'; then
+    if [ -n "$(apt-cache show "clang-$version" 2>/dev/null)" ]; then
       echo "clang-$version"
       return
     fi
