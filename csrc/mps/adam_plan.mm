@@ -24,6 +24,15 @@ bool equal(const std::vector<int64_t>& a, torch::headeronly::IntHeaderOnlyArrayR
   return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
 }
 
+// Appends a table at the next multiple of 16, which suits every type in it; returns where.
+template <class T>
+size_t append(std::vector<char>& bytes, const std::vector<T>& table) {
+  const size_t at = (bytes.size() + 15) / 16 * 16;
+  bytes.resize(at + table.size() * sizeof(T));
+  std::memcpy(bytes.data() + at, table.data(), table.size() * sizeof(T));
+  return at;
+}
+
 std::vector<AdamChunk> chunks_of(const std::vector<AdamRow>& rows) {
   std::vector<AdamChunk> chunks;
   for (size_t row = 0; row < rows.size(); ++row)
@@ -170,15 +179,11 @@ void AdamPlan::step(const AdamStep& step) {
   if (tables.empty) return;
   if (tables.dims.empty()) tables.dims.push_back({});  // every slot that a kernel names is bound
 
-  // One upload for what changes: [step rows][hypers][dims]. Never into the buffer of an earlier
-  // step, which may not have run yet.
-  const auto bytes_of = [](const auto& table) { return table.size() * sizeof(table[0]); };
-  const size_t hypers_at = bytes_of(tables.rows);
-  const size_t dims_at = hypers_at + bytes_of(tables.hypers);
-  std::vector<char> bytes(dims_at + bytes_of(tables.dims));
-  std::memcpy(bytes.data(), tables.rows.data(), hypers_at);
-  std::memcpy(bytes.data() + hypers_at, tables.hypers.data(), dims_at - hypers_at);
-  std::memcpy(bytes.data() + dims_at, tables.dims.data(), bytes.size() - dims_at);
+  // One upload for what changes. Never into the buffer of an earlier step, which may not have run.
+  std::vector<char> bytes;
+  append(bytes, tables.rows);
+  const size_t hypers_at = append(bytes, tables.hypers);
+  const size_t dims_at = append(bytes, tables.dims);
 
   struct Held {
     std::shared_ptr<BufferSet> plan;

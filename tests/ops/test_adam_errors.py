@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from mps_ds.ops import adam_
 
 LISTS = ("params", "grads", "exp_avgs", "exp_avg_sqs")

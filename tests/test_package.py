@@ -1,0 +1,78 @@
+"""Importing mps_ds: cheap, and without surprises."""
+
+import os
+import site
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LINUX = sys.platform != "darwin"
+
+
+def python(code: str, **environment: str) -> str:
+    """What a new process prints."""
+    inherited = {k: v for k, v in os.environ.items() if k != "MPS_DS_SOFT"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_does_not_import_torch():
+    assert python("import sys, mps_ds; print('torch' in sys.modules)") == "False"
+
+
+@pytest.mark.skipif(not LINUX, reason="a Mac has its own device")
+def test_the_operations_bring_no_device_with_them():
+    code = "import torch, mps_ds.ops, mps_ds.optim; print(torch.backends.mps.is_available())"
+    assert python(code) == "False"
+
+
+HOOK_INSTALLED = any((Path(p) / "mps_ds_soft.pth").exists() for p in site.getsitepackages())
+HAS_METAL = "from mps_ds._native import C; print(C.has_metal)"
+
+
+@pytest.mark.skipif(not LINUX, reason="a Mac has its own device")
+@pytest.mark.parametrize("first", ["import torch", "import mps_ds.ops"])
+def test_the_variable_brings_the_device_to_a_process_and_its_children(first):
+    if python(HAS_METAL) == "False":
+        pytest.skip("no mps device in this build")
+    if first == "import torch" and not HOOK_INSTALLED:
+        pytest.skip("the start-up hook needs an installed package, not one on PYTHONPATH")
+    ask = f"{first}; import torch; print(torch.ones(1, device='mps').device)"
+    spawn = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ask!r}], check=True)"
+    assert python(ask, MPS_DS_SOFT="1") == "mps:0"
+    assert python(spawn, MPS_DS_SOFT="1") == "mps:0"
+
+
+@pytest.mark.skipif(not LINUX, reason="a Mac has its own device")
+def test_asking_for_torch_is_not_importing_it():
+    code = (
+        "import importlib.util as u, sys; u.find_spec('torch'); print('torch' in sys.modules);"
+        "import torch, inspect; print('def' in inspect.getsource(torch.is_tensor))"
+    )
+    assert python(code, MPS_DS_SOFT="1").split() == ["False", "True"]
+
+
+def test_device_info_names_a_software_device():
+    if python(HAS_METAL) == "False":
+        pytest.skip("no mps device in this build")
+    import mps_ds
+
+    info = mps_ds.device_info()
+    assert info["software"] is LINUX
+    assert ("software" in info["name"]) is LINUX
+    assert info["max_threadgroup_memory_bytes"] >= 32768
+
+
+def test_unknown_attributes():
+    import mps_ds
+
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        mps_ds.nonsense  # noqa: B018
