@@ -343,7 +343,7 @@ kernel void k(device float* x [[buffer(0)]], uint i [[thread_index_in_threadgrou
   x[0] = a[int(x[0]) + i];
 }
 """
-    with pytest.raises(metal.MetalError, match="KiB of private memory") as error:
+    with pytest.raises(metal.MetalError, match="used more private memory than it has") as error:
         metal.run(source, "k", [np.zeros(1, np.float32)], 32)
     assert error.value.code == Code.STACK_OVERFLOW
 

@@ -86,6 +86,13 @@ std::string describe_access(const Fault& fault, const Location& where, const Dis
   return "write at " + offset + " of " + buffer + ", which is bound or declared for reading only";
 }
 
+// Below a fiber's stack; or, of any stack, just where the next frame would be.
+bool overflowed_stack(const Fault& fault) {
+  const char* address = static_cast<const char*>(fault.address);
+  const char* stack = static_cast<const char*>(fault.stack);
+  return in_stack_guard(address) || (address > stack - page_size() && address < stack + page_size());
+}
+
 }  // namespace
 
 Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPosition group) {
@@ -101,10 +108,10 @@ Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPositi
     case SIGFPE:
       return failure(Failure::internal, "integer division by zero, which is undefined on a GPU");
   }
-  if (in_stack_guard(fault.address)) {
-    return failure(Failure::stack_overflow, "a thread used more than " +
+  if (overflowed_stack(fault)) {
+    return failure(Failure::stack_overflow, "a thread used more private memory than it has (" +
                                                 std::to_string(SM_STACK_BYTES / 1024) +
-                                                " KiB of private memory");
+                                                " KiB where the kernel has barriers)");
   }
   if (fault.signal == SIGBUS) {
     return failure(Failure::out_of_memory, "the system has no memory left for a buffer");

@@ -64,6 +64,16 @@ void* instruction(const ucontext_t* context) {
 #endif
 }
 
+void* stack_pointer(const ucontext_t* context) {
+#if defined(__x86_64__)
+  return reinterpret_cast<void*>(context->uc_mcontext.gregs[REG_RSP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<void*>(context->uc_mcontext.sp);
+#else
+  return nullptr;
+#endif
+}
+
 // A host thread faulted: not ours to handle, but worth a word if it is about a buffer.
 void explain_host_fault(const void* address) {
   if (!Arena::get().in_gpu(address)) return;
@@ -81,6 +91,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     guarded->fault.code = info->si_code;
     guarded->fault.address = info->si_addr;
     guarded->fault.pc = instruction(static_cast<ucontext_t*>(context));
+    guarded->fault.stack = stack_pointer(static_cast<ucontext_t*>(context));
     guarded->fault.write = was_write(static_cast<ucontext_t*>(context));
     siglongjmp(guarded->back, 1);
   }

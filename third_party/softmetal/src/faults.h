@@ -9,6 +9,7 @@ struct Fault {
   int code = 0;              // si_code
   void* address = nullptr;   // that was accessed; for a trap the instruction
   void* pc = nullptr;        // instruction to blame
+  void* stack = nullptr;     // stack pointer
   bool write = false;
 };
 

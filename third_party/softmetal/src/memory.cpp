@@ -281,13 +281,12 @@ void HiddenContents::show() {
   g_hidden = false;
 }
 
+// The cpu view is never inaccessible for another reason, so there is always something to try again:
+// it may have been shown since the fault.
 bool HiddenContents::wait_for(const void* address) {
-  static thread_local const void* last = nullptr;  // an address that stays inaccessible is no hiding
   if (!Arena::get().in_cpu(address)) return false;
-  const bool was_hidden = g_hidden;
   while (g_hidden) usleep(20);
-  // Shown between the fault and here: one more try.
-  return was_hidden || std::exchange(last, address) != address;
+  return true;
 }
 
 size_t trim() {

@@ -71,6 +71,9 @@ class Pool {
   unsigned active_ = 0;
 };
 
+// Below each fiber stack. Far more than a page, which a large frame could step over.
+constexpr size_t kStackGuard = 1 << 20;
+
 char* map_memory(size_t bytes) {
   void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -93,7 +96,7 @@ class Workspace {
   char* stack_top(unsigned index) {
     if (index >= stacks_.size()) stacks_.resize(index + 1, nullptr);
     if (!stacks_[index]) stacks_[index] = new_stack();
-    return stacks_[index] + page_size() + SM_STACK_BYTES;
+    return stacks_[index] + kStackGuard + SM_STACK_BYTES;
   }
 
   char* threadgroup_memory() {
@@ -103,11 +106,11 @@ class Workspace {
 
  private:
   static char* new_stack();
-  std::vector<char*> stacks_;  // lowest byte of the guard page
+  std::vector<char*> stacks_;  // lowest byte of the guard
   char* threadgroup_ = nullptr;
 };
 
-// Guard pages of all stacks; stacks of threads that have ended wait here for the next thread.
+// All stacks, for in_stack_guard; stacks of threads that have ended wait here for the next thread.
 std::mutex g_stacks_lock;
 std::vector<char*>& all_stacks() {
   static auto* stacks = new std::vector<char*>;
@@ -125,8 +128,8 @@ char* Workspace::new_stack() {
     spare_stacks().pop_back();
     return stack;
   }
-  char* stack = map_memory(page_size() + SM_STACK_BYTES);
-  mprotect(stack, page_size(), PROT_NONE);
+  char* stack = map_memory(kStackGuard + SM_STACK_BYTES);
+  mprotect(stack, kStackGuard, PROT_NONE);
   all_stacks().push_back(stack);
   return stack;
 }
@@ -158,7 +161,7 @@ bool in_stack_guard(const void* address) {
   const char* at = static_cast<const char*>(address);
   std::lock_guard<std::mutex> lock(g_stacks_lock);
   return std::any_of(all_stacks().begin(), all_stacks().end(),
-                     [&](const char* stack) { return at >= stack && at < stack + page_size(); });
+                     [&](const char* stack) { return at >= stack && at < stack + kStackGuard; });
 }
 
 void* allocate_forever(unsigned long bytes) { return map_memory(bytes); }
