@@ -110,3 +110,13 @@ def test_backward_from_several_python_threads_one_after_the_other() -> None:
         worker.join()
     assert model.weight.grad is not None
     assert (model.weight.grad == 6).all()
+
+
+def test_inference_mode() -> None:
+    x = torch.ones(2, device="mps")
+    with torch.inference_mode():
+        y = x + 1
+    assert y.is_inference()
+    assert not x.is_inference()
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        torch.ones(2, device="mps", requires_grad=True) * y

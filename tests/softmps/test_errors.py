@@ -16,7 +16,10 @@ FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
     "Please use float32 instead."
 )
-COMPLEX128 = "Trying to convert ComplexDouble to the MPS backend but it does not have support for that dtype."
+COMPLEX128 = (
+    "Trying to convert ComplexDouble to the MPS backend "
+    "but it does not have support for that dtype."
+)
 
 
 @pytest.mark.parametrize(
@@ -109,6 +112,8 @@ def test_more_than_16_dimensions() -> None:
 
 
 def test_other_layouts_and_pinning() -> None:
+    with pytest.raises(NotImplementedError, match="only strided tensors are supported on MPS"):
+        torch.ones(2, device="mps").to_sparse()
     with pytest.raises(RuntimeError, match="pinned"):
         torch.zeros(2, device="mps", pin_memory=True)
 

@@ -6,8 +6,9 @@ Importing this module activates it for the process, before or after ``import tor
     torch.zeros(3, device="mps")
 
 With ``MPS_DS_SOFT=1`` in the environment every Python process does so by itself. It proves that a
-program is correct, never how fast it is: operators run on the CPU, Metal kernels on a software Metal
-device. Nothing runs before a commit, as on a Mac. third_party/softmps/README.md says what it refuses.
+program is correct, never how fast it is: operators run on the CPU, Metal kernels on a software
+Metal device. Nothing runs before a commit, as on a Mac. third_party/softmps/README.md says what it
+refuses.
 """
 
 from __future__ import annotations

@@ -53,14 +53,17 @@ Tensor Bridge::to_host(const Tensor& tensor) {
   if (tensor._is_zerotensor()) {
     return at::_efficientzerotensor(tensor.sizes(), tensor.options().device(at::kCPU));
   }
-  TORCH_CHECK(tensor.layout() == at::kStrided, "only strided tensors are supported on MPS");
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided,
+                              "only strided tensors are supported on MPS");
   Tensor host = tensor_over(host_storage(tensor.storage()), DispatchKey::CPU, tensor);
   remember(tensor, host);
   return host;
 }
 
 Tensor Bridge::to_mps(const Tensor& host) {
-  if (!host.defined() || !host.is_cpu() || host.layout() != at::kStrided) return host;
+  if (!host.defined() || !host.is_cpu()) return host;
+  TORCH_CHECK_NOT_IMPLEMENTED(host.layout() == at::kStrided,
+                              "only strided tensors are supported on MPS (softmps: no sparse ones)");
   auto known = tensor_by_host_.find(host.unsafeGetTensorImpl());
   if (known != tensor_by_host_.end()) return tensors_[known->second].mps;
   require_mps_dtype(host.scalar_type());

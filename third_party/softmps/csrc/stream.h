@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "metal.h"
@@ -39,7 +40,16 @@ class Stream {
   Stream();
   id<MTLCommandBuffer> current();
   void end_coalescing();
-  void wait_for_committed(id<MTLCommandBuffer> last);  // nil: all
+
+  // What waiting found. It is dealt with when wait_mutex_ is free again: dropping an owner may take
+  // the GIL, which another waiter may hold.
+  struct Finished {
+    std::vector<std::shared_ptr<void>> owners;
+    std::string error;
+    void report() const;  // throws if there is an error
+  };
+  Finished wait_for_committed(id<MTLCommandBuffer> last);  // nil: all
+  bool is_committed(id<MTLCommandBuffer> buffer);          // and nobody has waited for it
 
   struct Committed {
     id<MTLCommandBuffer> buffer;

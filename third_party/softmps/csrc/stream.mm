@@ -67,18 +67,39 @@ void Stream::wait(Reason reason) {
   if (reason == Reason::kUser) ++counters().waits;
   if (!pending()) return;
   if (reason == Reason::kFallback) ++counters().fallback_waits;
-  std::lock_guard<std::mutex> lock(wait_mutex_);
-  [commit(reason) release];
-  wait_for_committed(nil);
+  Finished finished;
+  {
+    std::lock_guard<std::mutex> lock(wait_mutex_);
+    [commit(reason) release];
+    finished = wait_for_committed(nil);
+  }
+  finished.report();
 }
 
 void Stream::wait_for(id<MTLCommandBuffer> last) {
-  std::lock_guard<std::mutex> lock(wait_mutex_);
-  wait_for_committed(last);
+  Finished finished;
+  {
+    std::lock_guard<std::mutex> lock(wait_mutex_);
+    if (!is_committed(last)) return;
+    finished = wait_for_committed(last);
+  }
+  finished.report();
 }
 
-void Stream::wait_for_committed(id<MTLCommandBuffer> last) {
-  std::string error;
+void Stream::Finished::report() const {
+  if (!error.empty()) throw std::runtime_error("MPS command buffer failed: " + error);
+}
+
+bool Stream::is_committed(id<MTLCommandBuffer> buffer) {
+  StateLock lock(state_mutex_);
+  for (const Committed& committed : committed_) {
+    if (committed.buffer == buffer) return true;
+  }
+  return false;
+}
+
+Stream::Finished Stream::wait_for_committed(id<MTLCommandBuffer> last) {
+  Finished finished;
   for (bool done = false; !done;) {
     id<MTLCommandBuffer> buffer = nil;
     {
@@ -87,18 +108,17 @@ void Stream::wait_for_committed(id<MTLCommandBuffer> last) {
       buffer = committed_.front().buffer;  // stays in the list: pending() must see it while it runs
     }
     [buffer waitUntilCompleted];
-    if ([buffer status] != MTLCommandBufferStatusCompleted && error.empty()) {
-      error = [[[buffer error] localizedDescription] UTF8String];
+    if ([buffer status] != MTLCommandBufferStatusCompleted && finished.error.empty()) {
+      finished.error = [[[buffer error] localizedDescription] UTF8String];
     }
     done = buffer == last;
-    std::vector<std::shared_ptr<void>> owners;  // dropped without the lock
     StateLock lock(state_mutex_);
-    owners = std::move(committed_.front().owners);
+    for (auto& owner : committed_.front().owners) finished.owners.push_back(std::move(owner));
     committed_.pop_front();
     pending_ = current_ || !committed_.empty();
     [buffer release];
   }
-  if (!error.empty()) throw std::runtime_error("MPS command buffer failed: " + error);
+  return finished;
 }
 
 void Stream::keep(std::shared_ptr<void> owner) {
