@@ -1,6 +1,6 @@
 """Host time of FusedAdam.step(): what Python and the encoding cost, kernel execution left out.
 
-    python benchmarks/host_time.py [--counts 1 150 2000]
+    python benchmarks/host_time.py [--counts 1 150 2000]    # on Linux with MPS_DS_SOFT=1
 
 Kernels run after a commit, which nothing here triggers inside the timed region. On the software
 device the price of declaring a resource is the stand-in's own; a Mac's is not known here.
@@ -10,11 +10,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import time
-
-if sys.platform != "darwin":
-    import mps_ds.softmps
 
 import torch
 

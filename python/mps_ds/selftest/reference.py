@@ -1,7 +1,7 @@
 """Adam and AdamW in float64, and how far a float32 step may be from it.
 
 The formulas are those of torch.optim.Adam and torch.optim.AdamW (Kingma and Ba, 2015; Loshchilov
-and Hutter, 2019); docs/numerics.md derives the bounds from the roundings of the kernel.
+and Hutter, 2019); docs/numerics.md says why the kernel keeps the bounds.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,9 @@ Array = NDArray[np.float64]
 
 HALF_ULP = 2.0**-24
 """The largest relative error of one float32 rounding."""
+LARGEST = float(np.finfo(np.float32).max)
+PAIR = 2.0**-18
+"""Error of calculating with pairs of floats, in ulp of the largest term."""
 SMALLEST_NORMAL = 2.0**-126
 """Apple GPUs flush what is smaller to zero."""
 
@@ -48,7 +51,8 @@ class Step(NamedTuple):
     """The largest term that each value was summed from: where terms cancel, the sum is smaller
     than its terms and holds their rounding, so errors are counted in units of the largest."""
     allowed: Values
-    """The largest error that the kernel's roundings can add up to."""
+    """The largest error that the kernel may have: one rounding of the result, and 2^-18 ulp of the
+    largest term for the pairs of floats that it calculates with."""
 
 
 class Error(NamedTuple):
@@ -64,7 +68,8 @@ class Error(NamedTuple):
 
 def ulp(x: Array) -> Array:
     """The spacing of float32 numbers at |x|."""
-    return np.spacing(np.maximum(np.abs(x), SMALLEST_NORMAL).astype(np.float32)).astype(np.float64)
+    within = np.clip(np.abs(x), SMALLEST_NORMAL, LARGEST)
+    return np.spacing(within.astype(np.float32)).astype(np.float64)
 
 
 def adam(before: Values, grad: Array, step: int, options: Options) -> Step:
@@ -72,48 +77,35 @@ def adam(before: Values, grad: Array, step: int, options: Options) -> Step:
     o = options
     param, exp_avg, exp_avg_sq = before
     grad = -grad if o.maximize else grad
-    grad_error = np.zeros_like(grad)
-    largest_grad = np.abs(grad)
-    if o.adam_w_mode:
-        decayed = param * (1 - o.lr * o.weight_decay)
-    else:
-        decayed = param
-        largest_grad = np.maximum(largest_grad, np.abs(o.weight_decay * param))
-        grad = grad + o.weight_decay * param
-        grad_error = 0.5 * ulp(grad) + HALF_ULP * np.abs(o.weight_decay * param)
+    kept = param * (1 - o.lr * o.weight_decay) if o.adam_w_mode else param
+    l2 = 0 * param if o.adam_w_mode else o.weight_decay * param
+    largest_grad = np.maximum(np.abs(grad), np.abs(l2))
+    grad = grad + l2
 
-    avg_terms = o.beta1 * exp_avg, (1 - o.beta1) * grad
-    new_avg = avg_terms[0] + avg_terms[1]
-    largest_avg = np.maximum(np.abs(avg_terms[0]), np.abs(avg_terms[1]))
-    avg_error = (1 - o.beta1) * grad_error
+    new_avg = o.beta1 * exp_avg + (1 - o.beta1) * grad
+    largest_avg = np.maximum(np.abs(o.beta1 * exp_avg), (1 - o.beta1) * largest_grad)
     new_avg_sq = o.beta2 * exp_avg_sq + (1 - o.beta2) * grad**2
-    avg_sq_error = 2 * (1 - o.beta2) * np.abs(grad) * grad_error
+    largest_avg_sq = np.maximum(o.beta2 * exp_avg_sq, (1 - o.beta2) * np.abs(grad) * largest_grad)
 
     lr = o.lr / (1 - o.beta1**step) if o.bias_correction else o.lr
     root_correction = np.sqrt(1 - o.beta2**step) if o.bias_correction else 1.0
-    factor = lr / (np.sqrt(new_avg_sq) / root_correction + o.eps)
-    new_param = decayed - factor * new_avg
-    largest_update = factor * largest_avg
-    # The error of the gradient reaches the update through both averages; eight roundings add to it.
-    inherited = avg_error / np.maximum(largest_avg, SMALLEST_NORMAL)
-    inherited += 0.5 * avg_sq_error / np.maximum(new_avg_sq, SMALLEST_NORMAL)
-    return Step(
-        Values(new_param, new_avg, new_avg_sq),
-        Values(
-            np.maximum(np.abs(param), largest_update),
-            np.maximum(largest_avg, (1 - o.beta1) * largest_grad),
-            np.maximum(new_avg_sq, (1 - o.beta2) * largest_grad**2),
-        ),
-        Values(
-            0.5 * ulp(new_param)
-            + (0.5 * ulp(decayed) if o.adam_w_mode else 0.0)
-            + HALF_ULP * np.abs(param - decayed)
-            + largest_update * (8 * HALF_ULP * 1.001 + inherited)
-            + SMALLEST_NORMAL * (1 + (lr / o.eps if o.eps else 0)),
-            ulp(np.maximum(largest_avg, np.abs(new_avg))) + avg_error + SMALLEST_NORMAL,
-            2 * ulp(new_avg_sq) + avg_sq_error + SMALLEST_NORMAL,
-        ),
-    )
+    # A mean of squares beyond float32 is infinite from here on, and stops its element.
+    seen = np.where(new_avg_sq > LARGEST, np.inf, new_avg_sq)
+    factor = lr / (np.sqrt(seen) / root_correction + o.eps)
+    new_param = kept - factor * new_avg
+    largest_param = np.maximum(np.abs(kept), factor * largest_avg)
+    # Flushing subnormals loses the low halves of small means of squares, and with them some
+    # roundings of the update; and a mean below the smallest normal number entirely.
+    flushed = np.where(new_avg_sq < 2.0**-100, 4 * HALF_ULP * factor * largest_avg, 0.0)
+    flushed += SMALLEST_NORMAL * lr / o.eps if o.eps else 0.0
+
+    values = Values(new_param, new_avg, new_avg_sq)
+    largest = Values(largest_param, largest_avg, largest_avg_sq)
+    rounded = [
+        0.5 * ulp(value) + PAIR * ulp(term) + SMALLEST_NORMAL
+        for value, term in zip(values, largest, strict=True)
+    ]
+    return Step(values, largest, Values(rounded[0] + flushed, *rounded[1:]))
 
 
 def compare(got: NDArray[np.float32], wanted: Array, largest: Array, allowed: Array) -> Error:
