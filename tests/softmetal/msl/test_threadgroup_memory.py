@@ -76,7 +76,7 @@ def test_an_index_beyond_an_array_is_refused(run):
     out = np.zeros(32, np.float32)
     run(SOURCE, "beyond", [out, np.uint32([31])], 32)
     assert (out[31:] == 31).all()
-    with pytest.raises(Exception, match="index out of bounds"):
+    with pytest.raises(Exception, match=r"index 32 is out of bounds of 'float\[32\]'"):
         run(SOURCE, "beyond", [out, np.uint32([32])], 32)
 
 

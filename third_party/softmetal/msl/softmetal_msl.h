@@ -4,6 +4,10 @@
 #pragma once
 #pragma clang system_header
 
+// Alignment is checked where a kernel passes an object to these functions; inside, once more would
+// keep vectors in memory.
+#pragma clang attribute push(__attribute__((no_sanitize("alignment"))), apply_to = function)
+
 #include "library/array.h"
 #include "library/atomic.h"
 #include "library/barrier.h"
@@ -19,6 +23,9 @@
 #include "library/relational.h"
 #include "library/simdgroup.h"
 #include "library/traits.h"
+#include "runtime/checks.h"
 #include "runtime/processor.h"
 #include "runtime/trampoline.h"
 #include "softmetal_macros.h"
+
+#pragma clang attribute pop

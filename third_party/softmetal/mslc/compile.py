@@ -26,14 +26,14 @@ _X86_64_V3 = frozenset(["avx2", "fma", "f16c", "bmi1", "bmi2", "movbe", "abm"])
 _FLAGS = [
     *["-x", "c++", "-fdeclspec", "-O2", "-gline-tables-only", "-fPIC", "-shared"],
     *["-nostdinc", "-nostdinc++", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti"],
-    *["-fno-threadsafe-statics", "-nostdlib++"],  # no C++ runtime
+    *["-fno-threadsafe-statics", "-nostdlib++", "-Wl,--no-undefined"],  # no C++ runtime
     # Numerics: nothing is contracted, half rounds after every operation, conversions to integer
     # saturate (as on Apple GPUs), integers wrap.
     *["-ffp-contract=off", "-fno-math-errno", "-fno-strict-float-cast-overflow", "-fwrapv"],
     *["-Xclang", "-ffloat16-excess-precision=none", "-fsigned-char", "-fno-strict-aliasing"],
-    # What is undefined stops the kernel, or at least does not look like a zero.
+    # What is undefined stops the kernel (msl/runtime/checks.h), or at least is no zero by chance.
     "-fsanitize=array-bounds,alignment,integer-divide-by-zero,shift-exponent,return",
-    "-fsanitize-trap=all",
+    *["-fno-sanitize-recover=all", "-fno-sanitize-link-runtime"],
     "-ftrivial-auto-var-init=pattern",
 ]
 # MSL allows these, or the rewriting causes them.
@@ -170,7 +170,8 @@ def compile_library(translation: Translation, options: Options, output: Path) ->
     """Writes the kernel library; returns the compiler's warnings."""
     with _beside(output) as temporary:
         command = [
-            *[find_clang(), *_FLAGS, standard(options), *target_flags(), *_WARNINGS],
+            *[find_clang(), *_FLAGS, standard(options), *target_flags()],
+            *_WARNINGS,
             f"-D__METAL_VERSION__={metal_version(options)}",
             *[f"-I{identity.MSL}", "-include", "softmetal_msl.h", "-include", "softmetal_words.h"],
             *["-", "-o", str(temporary), "-lm"],

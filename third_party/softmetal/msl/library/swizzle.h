@@ -94,16 +94,16 @@ constexpr bool all_differ(int a, int b, int c, int d) {
 #define SM_W4B_2(a, b, p, q) SM_W4_2(a, b, p, p, q) SM_W4_2(a, b, q, p, q)
 #define SM_W4A_2(a, p, q) SM_W4B_2(a, p, p, q) SM_W4B_2(a, q, p, q)
 
-#define SM_WORDS_3(p, q, r)                                                           \
-  SM_SWIZZLE1(p)                                                                      \
-  SM_SWIZZLE1(q)                                                                      \
-  SM_SWIZZLE1(r)                                                                      \
-  SM_W2_3(p, p, q, r)                                                                 \
-  SM_W2_3(q, p, q, r)                                                                 \
-  SM_W2_3(r, p, q, r)                                                                 \
-  SM_W3A_3(p, p, q, r)                                                                \
-  SM_W3A_3(q, p, q, r) SM_W3A_3(r, p, q, r) SM_W4A_3(p, p, q, r) SM_W4A_3(q, p, q, r) \
-      SM_W4A_3(r, p, q, r)
+#define SM_WORDS_3(p, q, r) \
+  SM_SWIZZLE1(p)            \
+  SM_SWIZZLE1(q)            \
+  SM_SWIZZLE1(r)            \
+  SM_W2_3(p, p, q, r)       \
+  SM_W2_3(q, p, q, r)       \
+  SM_W2_3(r, p, q, r)       \
+  SM_W3A_3(p, p, q, r)      \
+  SM_W3A_3(q, p, q, r)      \
+  SM_W3A_3(r, p, q, r) SM_W4A_3(p, p, q, r) SM_W4A_3(q, p, q, r) SM_W4A_3(r, p, q, r)
 #define SM_W2_3(a, p, q, r) SM_SWIZZLE2(a, p) SM_SWIZZLE2(a, q) SM_SWIZZLE2(a, r)
 #define SM_W3_3(a, b, p, q, r) SM_SWIZZLE3(a, b, p) SM_SWIZZLE3(a, b, q) SM_SWIZZLE3(a, b, r)
 #define SM_W3A_3(a, p, q, r) SM_W3_3(a, p, p, q, r) SM_W3_3(a, q, p, q, r) SM_W3_3(a, r, p, q, r)
@@ -113,17 +113,20 @@ constexpr bool all_differ(int a, int b, int c, int d) {
   SM_W4_3(a, b, p, p, q, r) SM_W4_3(a, b, q, p, q, r) SM_W4_3(a, b, r, p, q, r)
 #define SM_W4A_3(a, p, q, r) SM_W4B_3(a, p, p, q, r) SM_W4B_3(a, q, p, q, r) SM_W4B_3(a, r, p, q, r)
 
-#define SM_WORDS_4(p, q, r, s)                                                                   \
-  SM_SWIZZLE1(p)                                                                                 \
-  SM_SWIZZLE1(q)                                                                                 \
-  SM_SWIZZLE1(r)                                                                                 \
-  SM_SWIZZLE1(s)                                                                                 \
-  SM_W2_4(p, p, q, r, s)                                                                         \
-  SM_W2_4(q, p, q, r, s)                                                                         \
-  SM_W2_4(r, p, q, r, s)                                                                         \
-  SM_W2_4(s, p, q, r, s) SM_W3A_4(p, p, q, r, s) SM_W3A_4(q, p, q, r, s) SM_W3A_4(r, p, q, r, s) \
-      SM_W3A_4(s, p, q, r, s) SM_W4A_4(p, p, q, r, s) SM_W4A_4(q, p, q, r, s)                    \
-          SM_W4A_4(r, p, q, r, s) SM_W4A_4(s, p, q, r, s)
+#define SM_WORDS_4(p, q, r, s) \
+  SM_SWIZZLE1(p)               \
+  SM_SWIZZLE1(q)               \
+  SM_SWIZZLE1(r)               \
+  SM_SWIZZLE1(s)               \
+  SM_W2_4(p, p, q, r, s)       \
+  SM_W2_4(q, p, q, r, s)       \
+  SM_W2_4(r, p, q, r, s)       \
+  SM_W2_4(s, p, q, r, s)       \
+  SM_W3A_4(p, p, q, r, s)      \
+  SM_W3A_4(q, p, q, r, s)      \
+  SM_W3A_4(r, p, q, r, s)      \
+  SM_W3A_4(s, p, q, r, s)      \
+  SM_W4A_4(p, p, q, r, s) SM_W4A_4(q, p, q, r, s) SM_W4A_4(r, p, q, r, s) SM_W4A_4(s, p, q, r, s)
 #define SM_W2_4(a, p, q, r, s) \
   SM_SWIZZLE2(a, p) SM_SWIZZLE2(a, q) SM_SWIZZLE2(a, r) SM_SWIZZLE2(a, s)
 #define SM_W3_4(a, b, p, q, r, s) \

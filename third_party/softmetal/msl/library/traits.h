@@ -166,9 +166,28 @@ using integral_only = metal::enable_if_t<metal::is_integral_v<T>, bool>;
 
 }  // namespace softmetal
 
+namespace softmetal {
+
+// array[i]. The read lets the compiler's check of array bounds see the access: a reference to one
+// past the end would pass.
+template <class T, size_t N>
+constexpr T& element(T (&array)[N], size_t i) {
+  auto value = array[i];
+  (void)value;
+  return array[i];
+}
+
+}  // namespace softmetal
+
 template <class To, class From>
 constexpr To as_type(From value) {
   static_assert(sizeof(To) == sizeof(From), "as_type: the two types must have the same size");
   static_assert(!__is_pointer(To) && !__is_pointer(From), "as_type: pointers cannot be converted");
-  return __builtin_bit_cast(To, value);
+  if constexpr (__is_trivially_copyable(To) && __is_trivially_copyable(From)) {
+    return __builtin_bit_cast(To, value);
+  } else {  // vectors
+    To result;
+    __builtin_memcpy((void*)&result, (const void*)&value, sizeof(To));
+    return result;
+  }
 }

@@ -49,14 +49,22 @@ constexpr void fill(T* to, const A& first, const Rest&... rest) {
 
 namespace metal {
 
-// A vector of three takes the room of four.
+// A vector of three takes the room of four. Copies are written out, not trivial, because of
+// `*(device float4*)p` with a misaligned p: the compiler checks the alignment of an object
+// (-fsanitize=alignment) only where a function or member of it is used.
 #define SM_VECTOR(N, room, SWIZZLES)                                                 \
   template <class T>                                                                 \
   struct alignas(sizeof(T) * room) vec<T, N> {                                       \
-    using softmetal_scalar = T;                                                      \
     T softmetal_v[N];                                                                \
                                                                                      \
     vec() = default;                                                                 \
+    constexpr vec(const vec& other) : softmetal_v{} {                                \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];             \
+    }                                                                                \
+    constexpr vec& operator=(const vec& other) {                                     \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];             \
+      return *this;                                                                  \
+    }                                                                                \
     constexpr vec(T value) : softmetal_v{} {                                         \
       for (int i = 0; i < N; ++i) softmetal_v[i] = value;                            \
     }                                                                                \
@@ -70,10 +78,10 @@ namespace metal {
       for (int i = 0; i < N; ++i) softmetal_v[i] = T(other.softmetal_v[i]);          \
     }                                                                                \
     constexpr T& operator[](size_t i) {                                              \
-      return softmetal_v[i];                                                         \
+      return softmetal::element(softmetal_v, i);                                     \
     }                                                                                \
     constexpr const T& operator[](size_t i) const {                                  \
-      return softmetal_v[i];                                                         \
+      return softmetal::element(softmetal_v, i);                                     \
     }                                                                                \
     SWIZZLES                                                                         \
   };

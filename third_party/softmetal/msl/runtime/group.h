@@ -26,6 +26,31 @@ struct site {
 
 enum lane_state : uchar { ready, running, at_barrier, at_simd_operation, done };
 
+// Text for an error, built without a C library.
+struct Message {
+  char text[512];
+  uint length = 0;
+  Message& operator<<(const char* s) {
+    while (*s && length + 1 < sizeof text) text[length++] = *s++;
+    text[length] = 0;
+    return *this;
+  }
+  Message& operator<<(ulong number) {
+    char digits[24];
+    int n = 0;
+    do digits[n++] = char('0' + number % 10);
+    while (number /= 10);
+    char forward[24];
+    for (int i = 0; i < n; ++i) forward[i] = digits[n - 1 - i];
+    forward[n] = 0;
+    return *this << forward;
+  }
+  Message& operator<<(uint number) { return *this << ulong(number); }
+  Message& operator<<(const site& where) {
+    return *this << where.file << ":" << where.line << ":" << where.column;
+  }
+};
+
 // One thread of the threadgroup.
 struct Lane {
   void* stack_pointer;
@@ -78,6 +103,8 @@ struct Group {
   uint argument_bytes, variable_bytes;
   ulong serial;  // counts threadgroups
   uchar poison;
+
+  Message failure;  // outlives the fiber that failed
 
   ulong switches, barriers, simd_operations, divergent_simd_operations;
 };

@@ -11,31 +11,10 @@ constexpr uint no_lane = ~0u;
 
 // ---- errors ----
 
-// Text for an error, built without a C library.
-struct Message {
-  char text[512];
-  uint length = 0;
-  Message& operator<<(const char* s) {
-    while (*s && length + 1 < sizeof text) text[length++] = *s++;
-    text[length] = 0;
-    return *this;
-  }
-  Message& operator<<(uint number) {
-    char digits[12];
-    int n = 0;
-    do digits[n++] = char('0' + number % 10);
-    while (number /= 10);
-    char forward[12];
-    for (int i = 0; i < n; ++i) forward[i] = digits[n - 1 - i];
-    forward[n] = 0;
-    return *this << forward;
-  }
-  Message& operator<<(const site& where) { return *this << where.file << ":" << where.line; }
-};
-
 // Ends the threadgroup: records the error and leaves all fibers where they are.
 [[noreturn]] __attribute__((noinline)) static void fail(Group& g, const Message& message) {
-  g.dispatch->fail(g.dispatch, message.text, nullptr);
+  g.failure = message;
+  g.dispatch->fail(g.dispatch, g.failure.text, nullptr);
   void* abandoned;
   switch_stack(&abandoned, g.worker_stack_pointer);
   __builtin_unreachable();

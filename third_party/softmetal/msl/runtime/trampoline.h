@@ -173,6 +173,9 @@ template <bool no_sync, class... T, void (*function)(T...), int... kind, int... 
           bool... is_constant, bool... optional>
 struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant, optional>...> {
   static void call(Group& g, const Thread& thread) {
+    // Threads are apart: what is the same for all is not moved out of the loop over them, where the
+    // line of a check that fails would be lost.
+    asm volatile("" ::: "memory");
     function(Source<kind>::template get<T, index>(g, thread)...);
   }
   static void body(Group& g, uint thread) {
