@@ -150,6 +150,18 @@ def test_operators_that_mps_lacks(name, call) -> None:
     assert "PYTORCH_ENABLE_MPS_FALLBACK=1" in text
 
 
+def test_an_extensions_operator_without_an_mps_kernel() -> None:
+    library = torch.library.Library("softmps_test", "DEF")
+    library.define("twice(Tensor x) -> Tensor")
+    library.impl("twice", lambda x: x * 2, "CPU")
+    twice = torch.ops.softmps_test.twice
+    assert twice(torch.ones(2)).tolist() == [2, 2]
+    with pytest.raises(NotImplementedError, match="The operator 'softmps_test::twice' is not"):
+        twice(torch.ones(2, device="mps"))
+    library.impl("twice", lambda x: x + x, "MPS")
+    assert twice(torch.ones(2, device="mps")).tolist() == [2, 2]
+
+
 def test_the_fallback_variable_turns_the_error_into_a_warning(run_python) -> None:
     code = (
         "import torch, mps_ds.softmps;"

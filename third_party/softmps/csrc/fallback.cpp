@@ -183,10 +183,11 @@ void run_missing_op(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 namespace {
 
-// What reaches MPS with no kernel registered for it.
+// What reaches MPS with no kernel registered for it: most of ATen, and what a Mac refuses. An
+// operator of an extension has an MPS kernel or none; that it has a CPU kernel is no help there.
 void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const bool distributed = op.schema().name().rfind("c10d::", 0) == 0;
-  if (distributed || !op.hasComputedKernelForDispatchKey(DispatchKey::CPU)) refuse_missing_op(op);
+  const bool aten = op.schema().name().rfind("aten::", 0) == 0;
+  if (!aten || !op.hasComputedKernelForDispatchKey(DispatchKey::CPU)) refuse_missing_op(op);
   run_on_cpu(op, stack);
 }
 
