@@ -39,7 +39,9 @@ if(NOT OBJC_GCC_FOLDER)
   mps_ds_missing("GCC's Objective-C runtime (objc/objc.h and libobjc.so)" "apt-get install gobjc++")
 endif()
 
-find_path(GNUSTEP_INCLUDE Foundation/Foundation.h PATHS /usr/include/GNUstep NO_DEFAULT_PATH)
+# In a folder per architecture from Debian 13 on.
+file(GLOB gnustep_folders /usr/include/GNUstep /usr/include/*/GNUstep)
+find_path(GNUSTEP_INCLUDE Foundation/Foundation.h PATHS ${gnustep_folders} NO_DEFAULT_PATH)
 find_library(GNUSTEP_BASE gnustep-base)
 if(NOT GNUSTEP_INCLUDE OR NOT GNUSTEP_BASE)
   mps_ds_missing("GNUstep's Foundation" "apt-get install libgnustep-base-dev")

@@ -33,7 +33,7 @@ ensure_linux() {
   MISSING_PACKAGES=()
   have_clang || MISSING_PACKAGES+=("clang")
   have_objc_runtime || MISSING_PACKAGES+=("gobjc++")
-  [ -e /usr/include/GNUstep/Foundation/Foundation.h ] || MISSING_PACKAGES+=("libgnustep-base-dev")
+  have_gnustep || MISSING_PACKAGES+=("libgnustep-base-dev")
   [ -e /usr/include/Block.h ] || MISSING_PACKAGES+=("libblocksruntime-dev")
   find_python || MISSING_PACKAGES+=("python3" "python3-venv" "python3-dev")
   if [ ${#MISSING_PACKAGES[@]} -gt 0 ]; then install_packages; fi
@@ -55,6 +55,15 @@ have_objc_runtime() {
   local folder
   for folder in /usr/lib/gcc/*/*; do
     if [ -e "$folder/include/objc/objc.h" ] && [ -e "$folder/libobjc.so" ]; then return 0; fi
+  done
+  return 1
+}
+
+# have_gnustep: its headers, which lie in a folder per architecture from Debian 13 on.
+have_gnustep() {
+  local folder
+  for folder in /usr/include /usr/include/*; do
+    if [ -e "$folder/GNUstep/Foundation/Foundation.h" ]; then return 0; fi
   done
   return 1
 }
