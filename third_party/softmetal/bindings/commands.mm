@@ -46,9 +46,7 @@ void use_resources(const Encoder& encoder, const std::vector<const Buffer*>& buf
                    NSUInteger usage) {
   std::vector<id<MTLResource>> resources;
   for (const Buffer* buffer : buffers) resources.push_back(object_of(buffer));
-  pooled([&] {
-    [encoder.get() useResources:resources.data() count:resources.size() usage:usage];
-  });
+  pooled([&] { [encoder.get() useResources:resources.data() count:resources.size() usage:usage]; });
 }
 
 void bind_command_buffer(py::module_& m) {
@@ -102,8 +100,9 @@ void bind_command_buffer(py::module_& m) {
                              [](const CommandBuffer& b) { return [b.get() GPUStartTime]; })
       .def_property_readonly("gpu_end_time",
                              [](const CommandBuffer& b) { return [b.get() GPUEndTime]; })
-      .def_property_readonly("retained_references",
-                             [](const CommandBuffer& b) { return bool([b.get() retainedReferences]); })
+      .def_property_readonly(
+          "retained_references",
+          [](const CommandBuffer& b) { return bool([b.get() retainedReferences]); })
       .def("push_debug_group",
            [](const CommandBuffer& b, const std::string& text) {
              pooled([&] { [b.get() pushDebugGroup:to_ns(text)]; });
@@ -181,7 +180,8 @@ void bind_encoder(py::module_& m) {
              pooled([&] { [e.get() pushDebugGroup:to_ns(text)]; });
            })
       .def("pop_debug_group", [](const Encoder& e) { pooled([&] { [e.get() popDebugGroup]; }); })
-      .def_property_readonly("dispatch_type", [](const Encoder& e) { return [e.get() dispatchType]; })
+      .def_property_readonly("dispatch_type",
+                             [](const Encoder& e) { return [e.get() dispatchType]; })
       .def_property(SOFTMETAL_LABEL(Encoder));
 }
 

@@ -39,7 +39,8 @@ Buffer new_buffer_no_copy(const Device& device, const py::buffer& data, NSUInteg
   });
 }
 
-Library new_library(const Device& device, const std::string& source, const CompileOptions* options) {
+Library new_library(const Device& device, const std::string& source,
+                    const CompileOptions* options) {
   return pooled([&] {
     NSError* error = nil;
     id<MTLLibrary> library;
@@ -97,10 +98,9 @@ void bind_device(py::module_& m) {
       .def_property_readonly("gpu_address", [](const Buffer& b) { return [b.get() gpuAddress]; })
       .def_property_readonly("has_contents",
                              [](const Buffer& b) { return [b.get() contents] != nullptr; })
-      .def_property_readonly("contents_address",
-                             [](const Buffer& b) {
-                               return reinterpret_cast<uintptr_t>([b.get() contents]);
-                             })
+      .def_property_readonly(
+          "contents_address",
+          [](const Buffer& b) { return reinterpret_cast<uintptr_t>([b.get() contents]); })
       .def_property_readonly("storage_mode", [](const Buffer& b) { return [b.get() storageMode]; })
       .def_property(SOFTMETAL_LABEL(Buffer))
       .def(
@@ -126,7 +126,9 @@ void bind_device(py::module_& m) {
                              [](const Device& d) { return [d.get() currentAllocatedSize]; })
       .def(
           "supports_family",
-          [](const Device& d, MTLGPUFamily family) { return bool([d.get() supportsFamily:family]); },
+          [](const Device& d, MTLGPUFamily family) {
+            return bool([d.get() supportsFamily:family]);
+          },
           py::arg("family"))
       .def(
           "new_buffer_with_length",

@@ -10,8 +10,12 @@
 namespace softmetal::bindings {
 namespace {
 
-void throw_ns() { [[NSArray array] objectAtIndex:3]; }
-void throw_cxx() { throw std::out_of_range("thrown in C++"); }
+void throw_ns() {
+  [[NSArray array] objectAtIndex:3];
+}
+void throw_cxx() {
+  throw std::out_of_range("thrown in C++");
+}
 
 struct Cleanup {
   std::vector<std::string>& log;
@@ -67,6 +71,26 @@ std::string cxx_handlers(const std::string& what) {
   }
 }
 
+// An NSException passes frames with C++ handlers that do not concern it, and their cleanups.
+std::vector<std::string> past_cxx_handlers() {
+  std::vector<std::string> log;
+  @try {
+    try {
+      Cleanup cleanup{log};
+      throw_ns();
+    } catch (const std::exception&) {
+      log.push_back("std::exception");
+    } catch (int) {
+      log.push_back("int");
+    }
+  } @catch (NSString*) {
+    log.push_back("@catch NSString");
+  } @catch (id object) {
+    log.push_back("@catch id " + std::string([[object name] UTF8String]));
+  }
+  return log;
+}
+
 std::string through_a_method() {
   // An exception of C++ passes the frames of Foundation's enumeration.
   NSArray* array = [NSArray arrayWithObjects:@"b", @"a", nil];
@@ -80,7 +104,9 @@ std::string through_a_method() {
   return "";
 }
 
-[[gnu::noinline]] void must_not_throw() noexcept { throw_cxx(); }
+[[gnu::noinline]] void must_not_throw() noexcept {
+  throw_cxx();
+}
 
 // Blocks are objects: copied, kept in collections, autoreleased.
 int blocks_as_objects() {
@@ -122,7 +148,7 @@ void nested_sync() {
   dispatch_sync(queue, ^{
     try {
       dispatch_sync(queue, ^{
-      });
+                    });
     } catch (...) {
       *out = std::current_exception();
     }
@@ -171,6 +197,7 @@ bool macos_15_is_available() {
 void bind_host_code(py::module_& m) {
   m.def("nested_handlers", [](bool cxx) { return pooled([&] { return nested_handlers(cxx); }); });
   m.def("cxx_handlers", &cxx_handlers);
+  m.def("past_cxx_handlers", [] { return pooled([] { return past_cxx_handlers(); }); });
   m.def("through_a_method", [] { return pooled([] { return through_a_method(); }); });
   m.def("must_not_throw", &must_not_throw);
   m.def("throw_ns", [] { pooled([] { throw_ns(); }); });

@@ -1,5 +1,5 @@
-// mps_ds.softmetal._C: Metal's object model in Python, method for method. Names are the selectors in
-// Python's spelling; nil is None; errors are exceptions.
+// mps_ds.softmetal._C: Metal's object model in Python, method for method. Names are the selectors
+// in Python's spelling; nil is None; errors are exceptions.
 #include "wrappers.h"
 
 #include "softmetal/softmetal.h"
@@ -29,10 +29,9 @@ void raise(NSError* error) {
 PYBIND11_MODULE(_C, m) {
   namespace bindings = softmetal::bindings;
   m.doc() = "Metal's object model on the software Metal device.";
-  bindings::g_metal_error =
-      PyErr_NewExceptionWithDoc("mps_ds.softmetal.MetalError",
-                                "An NSError: its description, `domain` and `code`.",
-                                PyExc_RuntimeError, nullptr);
+  bindings::g_metal_error = PyErr_NewExceptionWithDoc(
+      "mps_ds.softmetal.MetalError", "An NSError: its description, `domain` and `code`.",
+      PyExc_RuntimeError, nullptr);
   m.attr("MetalError") = pybind11::handle(bindings::g_metal_error);
   pybind11::register_exception<softmetal::ValidationError>(m, "ValidationError", PyExc_ValueError)
       .doc() = "Misuse of the API, seen at the call.";

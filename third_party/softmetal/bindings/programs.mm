@@ -43,9 +43,7 @@ void set_constant(const ConstantValues& values, const py::buffer& value, MTLData
   pooled([&] {
     const py::buffer_info view = value.request();
     if (py::isinstance<py::str>(where)) {
-      [values.get() setConstantValue:view.ptr
-                                type:type
-                            withName:to_ns(where.cast<std::string>())];
+      [values.get() setConstantValue:view.ptr type:type withName:to_ns(where.cast<std::string>())];
     } else {
       [values.get() setConstantValue:view.ptr type:type atIndex:where.cast<NSUInteger>()];
     }
@@ -54,16 +52,15 @@ void set_constant(const ConstantValues& values, const py::buffer& value, MTLData
 
 }  // namespace
 
-#define PROPERTY(Wrapper, Type, getter, setter)                             \
-  [](const Wrapper& w) { return Type([w.get() getter]); }, [](const Wrapper& w, Type value) { \
-    [w.get() setter:value];                                                 \
-  }
+#define PROPERTY(Wrapper, Type, getter, setter)            \
+  [](const Wrapper& w) { return Type([w.get() getter]); }, \
+      [](const Wrapper& w, Type value) { [w.get() setter:value]; }
 
 void bind_programs(py::module_& m) {
   py::class_<CompileOptions>(m, "CompileOptions", "MTLCompileOptions, with Apple's defaults.")
       .def(py::init([] { return adopt<CompileOptions>([MTLCompileOptions new]); }))
-      .def_property("language_version",
-                    PROPERTY(CompileOptions, MTLLanguageVersion, languageVersion, setLanguageVersion))
+      .def_property("language_version", PROPERTY(CompileOptions, MTLLanguageVersion,
+                                                 languageVersion, setLanguageVersion))
       .def_property("math_mode", PROPERTY(CompileOptions, MTLMathMode, mathMode, setMathMode))
       .def_property("math_floating_point_functions",
                     PROPERTY(CompileOptions, MTLMathFloatingPointFunctions,
@@ -98,19 +95,21 @@ void bind_programs(py::module_& m) {
       .def_property("max_total_threads_per_threadgroup",
                     PROPERTY(PipelineDescriptor, NSUInteger, maxTotalThreadsPerThreadgroup,
                              setMaxTotalThreadsPerThreadgroup))
-      .def_property("thread_group_size_is_multiple_of_thread_execution_width",
-                    PROPERTY(PipelineDescriptor, bool,
-                             threadGroupSizeIsMultipleOfThreadExecutionWidth,
-                             setThreadGroupSizeIsMultipleOfThreadExecutionWidth))
+      .def_property(
+          "thread_group_size_is_multiple_of_thread_execution_width",
+          PROPERTY(PipelineDescriptor, bool, threadGroupSizeIsMultipleOfThreadExecutionWidth,
+                   setThreadGroupSizeIsMultipleOfThreadExecutionWidth))
       .def_property(SOFTMETAL_LABEL(PipelineDescriptor));
 
   py::class_<Pipeline>(m, "ComputePipelineState")
-      .def_property_readonly("max_total_threads_per_threadgroup",
-                             [](const Pipeline& p) { return [p.get() maxTotalThreadsPerThreadgroup]; })
+      .def_property_readonly(
+          "max_total_threads_per_threadgroup",
+          [](const Pipeline& p) { return [p.get() maxTotalThreadsPerThreadgroup]; })
       .def_property_readonly("thread_execution_width",
                              [](const Pipeline& p) { return [p.get() threadExecutionWidth]; })
-      .def_property_readonly("static_threadgroup_memory_length",
-                             [](const Pipeline& p) { return [p.get() staticThreadgroupMemoryLength]; })
+      .def_property_readonly(
+          "static_threadgroup_memory_length",
+          [](const Pipeline& p) { return [p.get() staticThreadgroupMemoryLength]; })
       .def_property_readonly("label", [](const Pipeline& p) {
         return pooled([&] { return from_ns([p.get() label]); });
       });

@@ -1,4 +1,5 @@
-// What the files of this module share: ownership, exceptions, and the classes that stand for Metal's.
+// What the files of this module share: ownership, exceptions, and the classes that stand for
+// Metal's.
 #pragma once
 #import <Metal/Metal.h>
 #include <pybind11/pybind11.h>
@@ -95,13 +96,15 @@ py::object make_metal_error(NSError* error);
 [[noreturn]] void raise(NSError* error);
 
 using Size = std::array<NSUInteger, 3>;
-inline MTLSize to_size(const Size& s) { return MTLSizeMake(s[0], s[1], s[2]); }
+inline MTLSize to_size(const Size& s) {
+  return MTLSizeMake(s[0], s[1], s[2]);
+}
 
 // A property of a class whose getter and setter have Objective-C names.
-#define SOFTMETAL_LABEL(Wrapper)                                                                  \
-  "label", [](const Wrapper& w) { return pooled([&] { return from_ns([w.get() label]); }); },      \
-      [](const Wrapper& w, const std::string& text) {                                              \
-        pooled([&] { [w.get() setLabel:to_ns(text)]; });                                           \
+#define SOFTMETAL_LABEL(Wrapper)                                                              \
+  "label", [](const Wrapper& w) { return pooled([&] { return from_ns([w.get() label]); }); }, \
+      [](const Wrapper& w, const std::string& text) {                                         \
+        pooled([&] { [w.get() setLabel:to_ns(text)]; });                                      \
       }
 
 void bind_enums(py::module_& m);

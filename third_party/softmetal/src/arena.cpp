@@ -99,7 +99,9 @@ void Arena::give(size_t offset, size_t pages) {
   if (freed_bytes_ > kKeepFreed) trim();
 }
 
-void Arena::protect_cpu(int protection) { mprotect(cpu_, size_, protection); }
+void Arena::protect_cpu(int protection) {
+  mprotect(cpu_, size_, protection);
+}
 
 size_t Arena::trim() {
   for (const auto& [offset, pages] : by_offset_) {

@@ -1,8 +1,8 @@
 // Where buffers live: one sparse memory file mapped twice, so that each buffer has two addresses.
 //   cpu view   always readable and writable: -[MTLBuffer contents]
 //   gpu view   inaccessible but for what the running dispatch may touch: -[MTLBuffer gpuAddress]
-// A buffer costs no file descriptor and, until it is used, no memory map. Freed ranges are merged and
-// used again. Between two blocks lies a gap that is never accessible.
+// A buffer costs no file descriptor and, until it is used, no memory map. Freed ranges are merged
+// and used again. Between two blocks lies a gap that is never accessible.
 #pragma once
 #include <cstddef>
 #include <map>
@@ -25,7 +25,7 @@ class Arena {
   size_t take(size_t pages);
   void give(size_t offset, size_t pages);
   void protect_cpu(int protection);  // the whole cpu view
-  size_t trim();  // gives the memory of free ranges back to the system; bytes
+  size_t trim();                     // gives the memory of free ranges back to the system; bytes
 
   char* cpu() const { return cpu_; }
   char* gpu() const { return gpu_; }
@@ -43,10 +43,10 @@ class Arena {
   char* cpu_ = nullptr;
   char* gpu_ = nullptr;
   size_t size_ = 0;
-  size_t used_up_to_ = 0;                         // nothing above was ever handed out
-  size_t freed_bytes_ = 0;                        // since the last trim: memory held for reuse
-  std::map<size_t, size_t> by_offset_;            // free ranges: offset -> pages
-  std::set<std::pair<size_t, size_t>> by_size_;   // the same: (pages, offset)
+  size_t used_up_to_ = 0;                        // nothing above was ever handed out
+  size_t freed_bytes_ = 0;                       // since the last trim: memory held for reuse
+  std::map<size_t, size_t> by_offset_;           // free ranges: offset -> pages
+  std::set<std::pair<size_t, size_t>> by_size_;  // the same: (pages, offset)
 };
 
 }  // namespace softmetal

@@ -71,8 +71,8 @@ static std::atomic<NSUInteger> g_allocated{0};
 }
 
 - (MTLHazardTrackingMode)hazardTrackingMode {
-  const auto mode = static_cast<MTLHazardTrackingMode>(
-      (_options >> MTLResourceHazardTrackingModeShift) & 3);
+  const auto mode =
+      static_cast<MTLHazardTrackingMode>((_options >> MTLResourceHazardTrackingModeShift) & 3);
   return mode == MTLHazardTrackingModeDefault ? MTLHazardTrackingModeTracked : mode;
 }
 

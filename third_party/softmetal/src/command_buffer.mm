@@ -17,11 +17,16 @@ static double now() {
 
 static NSInteger error_code(softmetal::Failure::Kind kind) {
   switch (kind) {
-    case softmetal::Failure::page_fault: return MTLCommandBufferErrorPageFault;
-    case softmetal::Failure::invalid_resource: return MTLCommandBufferErrorInvalidResource;
-    case softmetal::Failure::stack_overflow: return MTLCommandBufferErrorStackOverflow;
-    case softmetal::Failure::out_of_memory: return MTLCommandBufferErrorOutOfMemory;
-    case softmetal::Failure::internal: break;
+    case softmetal::Failure::page_fault:
+      return MTLCommandBufferErrorPageFault;
+    case softmetal::Failure::invalid_resource:
+      return MTLCommandBufferErrorInvalidResource;
+    case softmetal::Failure::stack_overflow:
+      return MTLCommandBufferErrorStackOverflow;
+    case softmetal::Failure::out_of_memory:
+      return MTLCommandBufferErrorOutOfMemory;
+    case softmetal::Failure::internal:
+      break;
   }
   return MTLCommandBufferErrorInternal;
 }

@@ -57,8 +57,8 @@ static void run_queue(const std::shared_ptr<QueueState>& state) {
   return [self makeCommandBufferRetained:NO];
 }
 
-// Metal blocks while the queue has its maximum of command buffers that have not completed. If none of
-// them is committed it blocks for ever.
+// Metal blocks while the queue has its maximum of command buffers that have not completed. If none
+// of them is committed it blocks for ever.
 - (id<MTLCommandBuffer>)makeCommandBufferRetained:(BOOL)retained {
   softmetal::check_not_forked();
   {
@@ -66,10 +66,11 @@ static void run_queue(const std::shared_ptr<QueueState>& state) {
     while (state->live >= state->limit) {
       const bool in_handler = state->thread == std::this_thread::get_id();
       if (!state->committed || in_handler) {
-        invalid("commandBuffer: " + std::to_string(state->live) +
-                " command buffers of this queue exist" +
-                (in_handler ? ", and this one is asked for in a handler" : " and none is committed") +
-                ": Metal would wait for one of them for ever (commit and release them)");
+        invalid(
+            "commandBuffer: " + std::to_string(state->live) +
+            " command buffers of this queue exist" +
+            (in_handler ? ", and this one is asked for in a handler" : " and none is committed") +
+            ": Metal would wait for one of them for ever (commit and release them)");
       }
       state->changed.wait(lock);
     }

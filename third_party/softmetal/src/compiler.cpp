@@ -76,7 +76,9 @@ bool make_folders(const std::string& path) {
   }
 }
 
-bool exists(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
+bool exists(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0;
+}
 
 // The library at `path` if it was made from this source. Another source with the same key: null.
 const KernelLibrary* open_if_same(const std::string& path, const std::string& identity,
@@ -102,9 +104,8 @@ bool compile(const MetalSource& source, const std::string& target, std::string& 
   const std::string in = scratch + ".metal", out = scratch + ".so";
   std::ofstream(in, std::ios::binary) << source.text;
   std::vector<std::string> command = compiler_command();
-  command.insert(command.end(),
-                 {"--language-version", version_words(source.language_version), "--name",
-                  "program_source", "-o", out});
+  command.insert(command.end(), {"--language-version", version_words(source.language_version),
+                                 "--name", "program_source", "-o", out});
   for (const auto& [name, value] : source.macros) command.push_back("-D" + name + "=" + value);
   command.push_back(in);
   const ProcessResult result = run_process(command);

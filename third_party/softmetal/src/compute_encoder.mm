@@ -191,9 +191,10 @@ static std::string problem_with(const sm_arg& argument, const softmetal::Binding
          because:"length " + std::to_string(length) + " is not a multiple of 16 bytes"];
   }
   if (length > SM_MAX_THREADGROUP_MEMORY) {
-    [self refuse:method
-         because:"length " + std::to_string(length) + " is more than the " +
-                 std::to_string(SM_MAX_THREADGROUP_MEMORY) + " bytes of maxThreadgroupMemoryLength"];
+    [self
+         refuse:method
+        because:"length " + std::to_string(length) + " is more than the " +
+                std::to_string(SM_MAX_THREADGROUP_MEMORY) + " bytes of maxThreadgroupMemoryLength"];
   }
   _threadgroupLengths[index] = length;
 }
@@ -282,8 +283,7 @@ static std::string problem_with(const sm_arg& argument, const softmetal::Binding
   size_t threads = 1;
   for (int i = 0; i < 3; ++i) {
     if (!group[i]) {
-      [self refuse:method
-           because:"threadsPerThreadgroup " + text(group) + " has a dimension of 0"];
+      [self refuse:method because:"threadsPerThreadgroup " + text(group) + " has a dimension of 0"];
     }
     if (!grid[i]) {
       [self refuse:method

@@ -1,5 +1,5 @@
-// The counters behind softmetal::counters(). Kernels' counters are never freed, so that pipelines can
-// hold a pointer to theirs.
+// The counters behind softmetal::counters(). Kernels' counters are never freed, so that pipelines
+// can hold a pointer to theirs.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -22,6 +22,8 @@ struct Global {
 Global& global();
 Kernel& kernel(const std::string& name);
 
-inline void add(Count& count, uint64_t n = 1) { count.fetch_add(n, std::memory_order_relaxed); }
+inline void add(Count& count, uint64_t n = 1) {
+  count.fetch_add(n, std::memory_order_relaxed);
+}
 
 }  // namespace softmetal::counting

@@ -21,7 +21,6 @@ static SMDevice* g_device;
 }
 
 + (void)start {
-  softmetal::install_block_class();
   g_device = [SMDevice new];
 }
 
@@ -115,8 +114,8 @@ static SMDevice* g_device;
   if (reinterpret_cast<uintptr_t>(bytes) % page || length % page) {
     invalid(method + "pointer and length must be multiples of the page size " +
             std::to_string(page) + ", got " +
-            std::to_string(reinterpret_cast<uintptr_t>(bytes) % page) + " bytes behind a page and " +
-            std::to_string(length) + " bytes");
+            std::to_string(reinterpret_cast<uintptr_t>(bytes) % page) +
+            " bytes behind a page and " + std::to_string(length) + " bytes");
   }
   if ((options & MTLResourceStorageModeMask) == MTLResourceStorageModePrivate) {
     invalid(method + "the storage mode cannot be private");
@@ -174,8 +173,7 @@ static SMDevice* g_device;
 - (id<MTLComputePipelineState>)newComputePipelineStateWithFunction:(id<MTLFunction>)function
                                                              error:(NSError**)error {
   if (!function) invalid("newComputePipelineStateWithFunction:nil");
-  MTLComputePipelineDescriptor* descriptor =
-      [[MTLComputePipelineDescriptor new] autorelease];
+  MTLComputePipelineDescriptor* descriptor = [[MTLComputePipelineDescriptor new] autorelease];
   descriptor.computeFunction = function;
   return [self newComputePipelineStateWithDescriptor:descriptor
                                              options:MTLPipelineOptionNone

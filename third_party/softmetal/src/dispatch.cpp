@@ -1,8 +1,8 @@
-// The part of libdispatch that <dispatch/dispatch.h> declares. C++ with blocks, not Objective-C++: so
-// catch (...) sees Objective-C exceptions as well.
+// The part of libdispatch that <dispatch/dispatch.h> declares. C++ with blocks, not Objective-C++:
+// so catch (...) sees Objective-C exceptions as well.
+#include <Block.h>
 #include <dispatch/dispatch.h>
 
-#include <Block.h>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -34,7 +34,9 @@ struct dispatch_queue_s {
 
 namespace {
 
-std::string describe(dispatch_queue_t queue) { return "dispatch queue '" + queue->label + "'"; }
+std::string describe(dispatch_queue_t queue) {
+  return "dispatch queue '" + queue->label + "'";
+}
 
 uint64_t take_ticket(dispatch_queue_t queue) {
   std::lock_guard<std::mutex> lock(queue->lock);
@@ -95,7 +97,9 @@ EXPORT dispatch_queue_t dispatch_queue_create(const char* label, dispatch_queue_
   return queue;
 }
 
-EXPORT const char* dispatch_queue_get_label(dispatch_queue_t queue) { return queue->label.c_str(); }
+EXPORT const char* dispatch_queue_get_label(dispatch_queue_t queue) {
+  return queue->label.c_str();
+}
 
 EXPORT void dispatch_sync(dispatch_queue_t queue, DISPATCH_NOESCAPE dispatch_block_t block) {
   run_block(queue, take_ticket(queue), [&] { block(); });
@@ -164,8 +168,8 @@ EXPORT intptr_t dispatch_semaphore_wait(dispatch_semaphore_t semaphore, dispatch
   const auto ready = [&] { return semaphore->value > 0; };
   if (timeout == DISPATCH_TIME_FOREVER) {
     semaphore->signalled.wait(lock, ready);
-  } else if (!semaphore->signalled.wait_until(
-                 lock, steady_clock::time_point(nanoseconds(timeout)), ready)) {
+  } else if (!semaphore->signalled.wait_until(lock, steady_clock::time_point(nanoseconds(timeout)),
+                                              ready)) {
     return 1;  // timed out
   }
   --semaphore->value;

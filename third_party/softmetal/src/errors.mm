@@ -5,7 +5,9 @@ NSErrorDomain const MTLCommandBufferErrorDomain = @"MTLCommandBufferErrorDomain"
 
 namespace softmetal {
 
-void invalid(const std::string& what) { throw ValidationError("Metal: " + what); }
+void invalid(const std::string& what) {
+  throw ValidationError("Metal: " + what);
+}
 
 NSError* make_error(NSString* domain, NSInteger code, const std::string& text) {
   NSDictionary* info = [NSDictionary dictionaryWithObject:to_ns(text)
@@ -28,6 +30,8 @@ NSString* to_ns(const std::string& text) {
   return result;
 }
 
-std::string to_string(NSString* text) { return text ? std::string([text UTF8String]) : ""; }
+std::string to_string(NSString* text) {
+  return text ? std::string([text UTF8String]) : "";
+}
 
 }  // namespace softmetal

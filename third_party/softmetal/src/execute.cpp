@@ -175,8 +175,8 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
   dispatch.function.library->set_constants(*dispatch.function.constants);
   if (!Residency::grant(accesses)) {
     return Failure{Failure::out_of_memory,
-                   std::string("kernel '") + dispatch.function.kernel->name + "': " +
-                       std::to_string(accesses.size()) +
+                   std::string("kernel '") + dispatch.function.kernel->name +
+                       "': " + std::to_string(accesses.size()) +
                        " buffers at once are more memory maps than the system allows (sysctl "
                        "vm.max_map_count)"};
   }

@@ -56,9 +56,9 @@ std::string describe_access(const Fault& fault, const Location& where, const Dis
   if (where.where == Location::nowhere) {
     if (reinterpret_cast<uintptr_t>(fault.address) < page_size()) {
       // A non-canonical address is reported as 0 by the kernel.
-      return fault.code == SI_KERNEL ? access + " through a wild pointer (not an address)"
-                                     : access + " through a null pointer (" +
-                                           hexadecimal(fault.address) + ")";
+      return fault.code == SI_KERNEL
+                 ? access + " through a wild pointer (not an address)"
+                 : access + " through a null pointer (" + hexadecimal(fault.address) + ")";
     }
     return access + " at " + hexadecimal(fault.address) + ", which is in no buffer";
   }
@@ -90,7 +90,8 @@ std::string describe_access(const Fault& fault, const Location& where, const Dis
 bool overflowed_stack(const Fault& fault) {
   const char* address = static_cast<const char*>(fault.address);
   const char* stack = static_cast<const char*>(fault.stack);
-  return in_stack_guard(address) || (address > stack - page_size() && address < stack + page_size());
+  return in_stack_guard(address) ||
+         (address > stack - page_size() && address < stack + page_size());
 }
 
 }  // namespace
@@ -102,9 +103,10 @@ Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPositi
   switch (fault.signal) {
     case SIGILL:
     case SIGTRAP:
-      return failure(Failure::internal,
-                     "undefined behaviour: an index out of bounds of a thread or threadgroup array, "
-                     "a misaligned address, an integer division by zero or a shift by too many bits");
+      return failure(
+          Failure::internal,
+          "undefined behaviour: an index out of bounds of a thread or threadgroup array, "
+          "a misaligned address, an integer division by zero or a shift by too many bits");
     case SIGFPE:
       return failure(Failure::internal, "integer division by zero, which is undefined on a GPU");
   }
@@ -123,8 +125,7 @@ Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPositi
 Failure describe_damage(const Location& where, const Dispatch& dispatch) {
   return {Failure::page_fault,
           in_kernel(dispatch, "out-of-bounds write at byte offset " + std::to_string(where.offset) +
-                                  " of " +
-                                  name(where.memory, where.label, where.length, dispatch) +
+                                  " of " + name(where.memory, where.label, where.length, dispatch) +
                                   ", seen after the dispatch")};
 }
 

@@ -7,7 +7,9 @@ namespace softmetal {
 
 class FlushSubnormals {
  public:
-  explicit FlushSubnormals(bool flush) : saved_(read()) { write(flush ? saved_ | kFlush : saved_ & ~kFlush); }
+  explicit FlushSubnormals(bool flush) : saved_(read()) {
+    write(flush ? saved_ | kFlush : saved_ & ~kFlush);
+  }
   ~FlushSubnormals() { write(saved_); }
   FlushSubnormals(const FlushSubnormals&) = delete;
   FlushSubnormals& operator=(const FlushSubnormals&) = delete;

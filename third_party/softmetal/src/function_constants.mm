@@ -7,9 +7,9 @@ static NSUInteger size_of(MTLDataType type) {
   struct {
     MTLDataType first;
     NSUInteger bytes;
-  } const scalars[] = {{MTLDataTypeFloat, 4}, {MTLDataTypeHalf, 2},   {MTLDataTypeInt, 4},
-                       {MTLDataTypeUInt, 4},  {MTLDataTypeShort, 2},  {MTLDataTypeUShort, 2},
-                       {MTLDataTypeChar, 1},  {MTLDataTypeUChar, 1},  {MTLDataTypeBool, 1},
+  } const scalars[] = {{MTLDataTypeFloat, 4}, {MTLDataTypeHalf, 2},  {MTLDataTypeInt, 4},
+                       {MTLDataTypeUInt, 4},  {MTLDataTypeShort, 2}, {MTLDataTypeUShort, 2},
+                       {MTLDataTypeChar, 1},  {MTLDataTypeUChar, 1}, {MTLDataTypeBool, 1},
                        {MTLDataTypeLong, 8},  {MTLDataTypeULong, 8}};
   if (type == MTLDataTypeBFloat) return 2;
   for (const auto& scalar : scalars) {

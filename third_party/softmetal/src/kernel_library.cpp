@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 
-
 namespace softmetal {
 
 const sm_kernel* KernelLibrary::find(const std::string& name) const {

@@ -55,7 +55,9 @@ void wake_all() {
   g_resting_bytes = 0;
 }
 
-size_t round_up(size_t n, size_t step) { return (n + step - 1) / step * step; }
+size_t round_up(size_t n, size_t step) {
+  return (n + step - 1) / step * step;
+}
 
 }  // namespace
 
@@ -77,7 +79,8 @@ std::shared_ptr<Memory> Memory::allocate(size_t length) {
   }
   size_t at = m->block_;
   if (s.guard == Guard::back) {
-    at += m->block_pages_ * page_size() - round_up(length, std::min<size_t>(s.alignment, page_size()));
+    at += m->block_pages_ * page_size() -
+          round_up(length, std::min<size_t>(s.alignment, page_size()));
   }
   m->cpu_ = arena.cpu() + at;
   m->gpu_ = arena.gpu() + at;
@@ -249,7 +252,8 @@ Location locate(const void* address) {
     }
   }
   // In a gap the nearer neighbour is to blame.
-  if (next != g_blocks.end() && next->first - offset <= gap && (!m || beyond > next->first - offset)) {
+  if (next != g_blocks.end() && next->first - offset <= gap &&
+      (!m || beyond > next->first - offset)) {
     m = next->second;
   }
   if (!m) {

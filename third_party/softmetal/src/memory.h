@@ -7,11 +7,11 @@
 
 namespace softmetal {
 
-// Shared by the MTLBuffer that owns it and by command buffers that refer to it. When the owner goes,
-// the others keep the address range from being used again, but may not touch it any more.
+// Shared by the MTLBuffer that owns it and by command buffers that refer to it. When the owner
+// goes, the others keep the address range from being used again, but may not touch it any more.
 class Memory {
  public:
-  static std::shared_ptr<Memory> allocate(size_t length);          // null: out of memory
+  static std::shared_ptr<Memory> allocate(size_t length);           // null: out of memory
   static std::shared_ptr<Memory> wrap(void* bytes, size_t length);  // newBufferWithBytesNoCopy:
   ~Memory();
   Memory(const Memory&) = delete;
@@ -24,7 +24,7 @@ class Memory {
   std::string label() const;
   void set_label(std::string label);
 
-  void release();         // the owner is gone
+  void release();  // the owner is gone
   bool released() const;
 
   // Moves the bytes to the end of their pages for a length other than that of allocate(). For the
@@ -57,10 +57,10 @@ class Memory {
 // What lies at an address. Meant for error messages.
 struct Location {
   enum Where {
-    nowhere,       // no memory of this device
-    inside,        // of a buffer
+    nowhere,        // no memory of this device
+    inside,         // of a buffer
     out_of_bounds,  // just before or behind a buffer
-    unowned        // device memory, but of no living buffer
+    unowned         // device memory, but of no living buffer
   };
   Where where = nowhere;
   bool cpu_view = false;

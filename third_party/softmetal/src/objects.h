@@ -18,10 +18,8 @@ NSError* make_error(NSString* domain, NSInteger code, const std::string& text); 
 // For `error:(NSError**)error` parameters: stores the error where the caller wants one.
 void set_error(NSError** error, NSString* domain, NSInteger code, const std::string& text);
 
-NSString* to_ns(const std::string& text);      // autoreleased
-std::string to_string(NSString* text);         // "" for nil
-
-void install_block_class();  // blocks.mm
+NSString* to_ns(const std::string& text);  // autoreleased
+std::string to_string(NSString* text);     // "" for nil
 
 }  // namespace softmetal
 

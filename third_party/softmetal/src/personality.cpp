@@ -1,15 +1,19 @@
-// C++ exceptions in Objective-C++ code on GCC's Objective-C runtime.
+// Exceptions in Objective-C++ code on GCC's Objective-C runtime.
 //
 // With -fobjc-runtime=gcc clang gives every function of a .mm file the personality routine
 // __gnu_objc_personality_v0, which decides in each frame whether an exception is caught there. That
-// of libobjc knows Objective-C exceptions only and skips C++ catch clauses. The one of libstdc++
-// cannot replace it: for @catch (NSException*) the frame's type table holds the *name* of a class
-// where libstdc++ expects a std::type_info, and it crashes.
+// of libobjc is for Objective-C alone: it skips C++ catch clauses, and where an NSException passes
+// one (`catch (const std::exception&)`) it takes the std::type_info in the frame's type table for
+// the name of a class, and aborts. That of libstdc++ is no better: it takes the class names of
+// @catch clauses for type_infos.
 //
-// So this library defines __gnu_objc_personality_v0 itself (link it before -lobjc): Objective-C
-// exceptions go on to libobjc's, C++ exceptions are looked up here, passing over @catch clauses.
-// With it `try { @try {...} @catch (NSException*) {...} } catch (const std::exception&) {...}` works
-// for both. Not possible on this runtime: to catch an NSException with C++ `catch (...)`.
+// So this library defines __gnu_objc_personality_v0 itself (link it before -lobjc). An entry of the
+// type table is either a type_info, which catches C++ exceptions, or a class name, which catches
+// Objective-C ones; no entry (@catch (id), @catch (...), catch (...)) catches everything, except
+// that the code of C++'s `catch (...)` cannot deal with an NSException: do not let one get there.
+//
+// @finally is such a catch-all: its code ends by throwing what it got with objc_exception_throw.
+// That is defined here too, for the case that it got a C++ exception.
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <unwind.h>
@@ -21,9 +25,16 @@
 #include <exception>
 #include <typeinfo>
 
+// Of libobjc.
+using Class = struct objc_class*;
+extern "C" Class objc_getClass(const char* name);
+extern "C" Class class_getSuperclass(Class c);
+
 namespace {
 
-// ---- layout of a thrown C++ object (libstdc++, unwind-cxx.h) ------------------------------------
+// ---- layout of thrown objects -------------------------------------------------------------------
+
+// libstdc++, unwind-cxx.h
 
 struct ThrownHeader {
   std::type_info* type;
@@ -40,7 +51,15 @@ struct ThrownHeader {
   _Unwind_Exception unwind;
 };
 
-constexpr uint64_t kGnuCxx = 0x474e5543432b2b00;  // "GNUCC++\0"; the last byte is 1 for std::rethrow
+// libobjc, exception.c
+struct ThrownObject {
+  _Unwind_Exception unwind;
+  void* value;  // id
+};
+
+constexpr uint64_t kGnuObjC = 0x474e55434f424a43;  // "GNUCOBJC"
+constexpr uint64_t kGnuCxx =
+    0x474e5543432b2b00;  // "GNUCC++\0"; the last byte is 1 for std::rethrow
 
 struct Thrown {
   explicit Thrown(_Unwind_Exception* e)
@@ -126,13 +145,20 @@ class Reader {
     switch (format) {
       case 0:  // native pointer
       case kData8:
-      case kSigned8: return raw<uint64_t>();
-      case kUleb128: return uleb128();
-      case kSleb128: return sleb128();
-      case kData2: return raw<uint16_t>();
-      case kSigned2: return raw<int16_t>();
-      case kData4: return raw<uint32_t>();
-      case kSigned4: return raw<int32_t>();
+      case kSigned8:
+        return raw<uint64_t>();
+      case kUleb128:
+        return uleb128();
+      case kSleb128:
+        return sleb128();
+      case kData2:
+        return raw<uint16_t>();
+      case kSigned2:
+        return raw<int16_t>();
+      case kData4:
+        return raw<uint32_t>();
+      case kSigned4:
+        return raw<int32_t>();
     }
     abort();
   }
@@ -143,9 +169,11 @@ class Reader {
 size_t encoded_size(unsigned char encoding) {
   switch (encoding & kFormat) {
     case kData2:
-    case kSigned2: return 2;
+    case kSigned2:
+      return 2;
     case kData4:
-    case kSigned4: return 4;
+    case kSigned4:
+      return 4;
   }
   return 8;
 }
@@ -180,7 +208,7 @@ struct Frame {
 
 struct CallSite {
   bool found = false;
-  uintptr_t landing_pad = 0;              // 0: nothing to do here
+  uintptr_t landing_pad = 0;               // 0: nothing to do here
   const unsigned char* actions = nullptr;  // null: cleanup only
 };
 
@@ -208,16 +236,57 @@ bool is_type_info(const void* entry) {
          !strncmp(info.dli_sname, "_ZTVN10__cxxabiv1", strlen("_ZTVN10__cxxabiv1"));
 }
 
-bool catches(const void* entry, const Thrown& thrown, void** adjusted) {
-  *adjusted = thrown.object;
-  if (!entry) return true;  // catch (...)
-  if (!is_type_info(entry)) return false;
-  if (thrown.type->__is_pointer_p()) *adjusted = *static_cast<void**>(thrown.object);
-  return static_cast<const std::type_info*>(entry)->__do_catch(thrown.type, adjusted, 1);
-}
+// What is thrown, and what a handler that takes it gets.
+struct Exception {
+  enum Language { cxx, objc, foreign } language;
+  _Unwind_Exception* unwind;
 
-_Unwind_Reason_Code cxx_personality(_Unwind_Action actions, _Unwind_Exception* exception,
-                                    _Unwind_Context* context) {
+  explicit Exception(_Unwind_Exception* e) : language(foreign), unwind(e) {
+    if ((e->exception_class >> 8) == (kGnuCxx >> 8)) language = cxx;
+    if (e->exception_class == kGnuObjC) language = objc;
+  }
+
+  bool is_caught_by(const void* entry) const {
+    if (language == foreign) return false;  // pthread_exit and the like: cleanups only
+    if (language == objc) return !entry || (!is_type_info(entry) && is_kind_of(entry));
+    const Thrown thrown(unwind);
+    void* adjusted = thrown.object;
+    bool match = !entry;
+    if (entry && is_type_info(entry)) {
+      if (thrown.type->__is_pointer_p()) adjusted = *static_cast<void**>(thrown.object);
+      match = static_cast<const std::type_info*>(entry)->__do_catch(thrown.type, &adjusted, 1);
+    }
+    if (match) thrown.header->adjusted_pointer = adjusted;
+    return match;
+  }
+
+  // For the landing pad: of an Objective-C handler the object itself.
+  uintptr_t for_handler() const {
+    if (language != objc) return reinterpret_cast<uintptr_t>(unwind);
+    const uintptr_t object =
+        reinterpret_cast<uintptr_t>(reinterpret_cast<ThrownObject*>(unwind)->value);
+    _Unwind_DeleteException(unwind);
+    return object;
+  }
+
+ private:
+  bool is_kind_of(const void* class_name) const {
+    void* object = reinterpret_cast<ThrownObject*>(unwind)->value;
+    const Class wanted = objc_getClass(static_cast<const char*>(class_name));
+    if (!object || !wanted) return false;
+    for (Class c = *static_cast<Class*>(object); c; c = class_getSuperclass(c)) {
+      if (c == wanted) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) _Unwind_Reason_Code
+__gnu_objc_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class,
+                          _Unwind_Exception* unwind, _Unwind_Context* context) {
+  if (version != 1) return _URC_FATAL_PHASE1_ERROR;
   auto* data = static_cast<const unsigned char*>(
       reinterpret_cast<void*>(_Unwind_GetLanguageSpecificData(context)));
   if (!data) return _URC_CONTINUE_UNWIND;
@@ -226,44 +295,42 @@ _Unwind_Reason_Code cxx_personality(_Unwind_Action actions, _Unwind_Exception* e
   uintptr_t ip = _Unwind_GetIPInfo(context, &before);
   if (!before) --ip;  // the call, not what follows it
 
+  const Exception exception(unwind);
   const CallSite site = find_call_site(frame, ip);
-  if (!site.found) std::terminate();  // a noexcept region
+  if (!site.found && exception.language == Exception::cxx) std::terminate();  // a noexcept region
   if (!site.landing_pad) return _URC_CONTINUE_UNWIND;
 
-  const Thrown thrown(exception);
   int64_t match = 0;
   bool cleanup = !site.actions;
   const bool may_catch = !(actions & _UA_FORCE_UNWIND);
-  for (const unsigned char* action = site.actions; action && may_catch && !match;) {
+  for (const unsigned char* action = site.actions; action && !match;) {
     Reader r(action);
     const int64_t filter = r.sleb128();
     const unsigned char* link = r.at();
     const int64_t next = r.sleb128();
-    void* adjusted;
-    if (filter == 0) {
-      cleanup = true;
-    } else if (filter > 0 && catches(frame.type(filter), thrown, &adjusted)) {
-      match = filter;
-      thrown.header->adjusted_pointer = adjusted;
-    }
+    if (filter == 0) cleanup = true;
+    if (filter > 0 && may_catch && exception.is_caught_by(frame.type(filter))) match = filter;
     action = next ? link + next : nullptr;
   }
 
   if (actions & _UA_SEARCH_PHASE) return match ? _URC_HANDLER_FOUND : _URC_CONTINUE_UNWIND;
-  if (!match && !cleanup && may_catch) return _URC_CONTINUE_UNWIND;
-  _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), reinterpret_cast<uintptr_t>(exception));
+  if (!match && !cleanup) return _URC_CONTINUE_UNWIND;
+  const uintptr_t value =
+      match ? exception.for_handler() : reinterpret_cast<uintptr_t>(exception.unwind);
+  _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), value);
   _Unwind_SetGR(context, __builtin_eh_return_data_regno(1), match);
   _Unwind_SetIP(context, site.landing_pad);
   return _URC_INSTALL_CONTEXT;
 }
 
-}  // namespace
-
-extern "C" __attribute__((visibility("default"))) _Unwind_Reason_Code __gnu_objc_personality_v0(
-    int version, _Unwind_Action actions, _Unwind_Exception_Class exception_class,
-    _Unwind_Exception* exception, _Unwind_Context* context) {
-  if ((exception_class >> 8) == (kGnuCxx >> 8)) return cxx_personality(actions, exception, context);
-  static const auto objc = reinterpret_cast<decltype(&__gnu_objc_personality_v0)>(
-      dlsym(RTLD_NEXT, "__gnu_objc_personality_v0"));
-  return objc(version, actions, exception_class, exception, context);
+extern "C" __attribute__((visibility("default"))) void objc_exception_throw(void* object) {
+  // An object begins with a pointer to its class, a C++ exception with the mark of its language.
+  auto* unwind = static_cast<_Unwind_Exception*>(object);
+  if (object && Exception(unwind).language == Exception::cxx) {
+    _Unwind_Resume_or_Rethrow(unwind);
+    std::terminate();  // nobody catches it
+  }
+  static const auto objc =
+      reinterpret_cast<decltype(&objc_exception_throw)>(dlsym(RTLD_NEXT, "objc_exception_throw"));
+  objc(object);
 }

@@ -21,7 +21,9 @@ bool g_forked = false;
 
 }  // namespace
 
-bool forked() { return g_forked; }
+bool forked() {
+  return g_forked;
+}
 
 void check_not_forked() {
   if (!g_forked) return;

@@ -4,8 +4,8 @@
 
 namespace softmetal {
 
-// In a child of fork() neither the worker threads nor the queues exist, and the memory of buffers is
-// shared with the parent. As on a Mac, Metal cannot be used there.
+// In a child of fork() neither the worker threads nor the queues exist, and the memory of buffers
+// is shared with the parent. As on a Mac, Metal cannot be used there.
 bool forked();
 void check_not_forked();  // throws ValidationError
 

@@ -25,8 +25,9 @@ bool is(const char* name, const char* value) {
 
 void check(const Settings& s) {
   if (s.max_threads < SM_SIMD || s.max_threads > SM_MAX_THREADS || s.max_threads % SM_SIMD) {
-    throw ValidationError("max_threads (SOFTMETAL_MAX_THREADS) must be a multiple of 32 up to 1024, got " +
-                          std::to_string(s.max_threads));
+    throw ValidationError(
+        "max_threads (SOFTMETAL_MAX_THREADS) must be a multiple of 32 up to 1024, got " +
+        std::to_string(s.max_threads));
   }
   if (s.alignment < 1 || s.alignment > 256 || (s.alignment & (s.alignment - 1))) {
     throw ValidationError("alignment (SOFTMETAL_ALIGN) must be a power of two up to 256, got " +

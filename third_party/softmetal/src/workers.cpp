@@ -152,10 +152,16 @@ void run_on_workers(const std::function<void()>& body, bool alone) {
   }
 }
 
-unsigned worker_threads() { return Pool::get().size(); }
+unsigned worker_threads() {
+  return Pool::get().size();
+}
 
-char* fiber_stack_top(unsigned index) { return Workspace::mine().stack_top(index); }
-char* threadgroup_memory() { return Workspace::mine().threadgroup_memory(); }
+char* fiber_stack_top(unsigned index) {
+  return Workspace::mine().stack_top(index);
+}
+char* threadgroup_memory() {
+  return Workspace::mine().threadgroup_memory();
+}
 
 bool in_stack_guard(const void* address) {
   const char* at = static_cast<const char*>(address);
@@ -164,6 +170,8 @@ bool in_stack_guard(const void* address) {
                      [&](const char* stack) { return at >= stack && at < stack + kStackGuard; });
 }
 
-void* allocate_forever(unsigned long bytes) { return map_memory(bytes); }
+void* allocate_forever(unsigned long bytes) {
+  return map_memory(bytes);
+}
 
 }  // namespace softmetal

@@ -3,7 +3,8 @@
 // OS_OBJECT_USE_OBJC=0), so use dispatch_retain and dispatch_release.
 //
 // Stricter than libdispatch where that hangs or terminates:
-//   - dispatch_sync onto the queue that the caller already runs on throws softmetal::ValidationError;
+//   - dispatch_sync onto the queue that the caller already runs on throws
+//   softmetal::ValidationError;
 //   - an exception that leaves a block aborts the process, after naming it.
 #pragma once
 #include <stdbool.h>

@@ -27,7 +27,7 @@
 #define SOFTMETAL_CONCAT(a, b) SOFTMETAL_CONCAT_(a, b)
 
 #ifndef API_AVAILABLE
-#define API_AVAILABLE(...)                                                        \
+#define API_AVAILABLE(...)                                                         \
   SOFTMETAL_CONCAT(SOFTMETAL_EACH_, SOFTMETAL_COUNT(__VA_ARGS__, 5, 4, 3, 2, 1, )) \
   (__VA_ARGS__)
 #define API_DEPRECATED(message, ...) API_AVAILABLE(__VA_ARGS__)

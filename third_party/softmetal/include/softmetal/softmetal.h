@@ -79,11 +79,12 @@ struct Settings {
   unsigned alignment = 16;
   Guard guard = Guard::back;     // SOFTMETAL_GUARD=front
   Order order = Order::forward;  // SOFTMETAL_ORDER=reverse
-  // SOFTMETAL_POISON=1. New buffers are filled with 0xff bytes (NaN) rather than whatever was there.
+  // SOFTMETAL_POISON=1. New buffers are filled with 0xff bytes (NaN) rather than whatever was
+  // there.
   bool poison = false;
-  // SOFTMETAL_HIDE_CONTENTS=1. While a kernel runs nobody can use the `contents` addresses, so that a
-  // kernel that was given one is caught. Host threads wait; a system call that a host thread makes on
-  // contents in that time fails with EFAULT, which is why this is not the default.
+  // SOFTMETAL_HIDE_CONTENTS=1. While a kernel runs nobody can use the `contents` addresses, so that
+  // a kernel that was given one is caught. Host threads wait; a system call that a host thread
+  // makes on contents in that time fails with EFAULT, which is why this is not the default.
   bool hide_contents = false;
 };
 
