@@ -114,11 +114,12 @@ def _recursion(tokens: TokenStream, found: Declarations) -> Violations:
     """
     by_name: dict[str, list[Function]] = {}
     for function in found.functions:
-        by_name.setdefault(function.name, []).append(function)
+        if function.body:
+            by_name.setdefault(function.name, []).append(function)
     single = {
         name: functions[0]
         for name, functions in by_name.items()
-        if len(functions) == 1 and functions[0].body and not functions[0].is_class
+        if len(functions) == 1 and not functions[0].is_class
         if not functions[0].is_template and not functions[0].is_member
     }
     calls = {name: _calls(tokens, f, single) for name, f in single.items()}
