@@ -1,5 +1,6 @@
 """half and bfloat: every conversion and operation rounds to nearest, ties to even."""
 
+import platform
 from fractions import Fraction
 
 import numpy as np
@@ -224,3 +225,20 @@ def test_a_float_does_not_become_a_bfloat_by_itself(run, statement):
         Exception, match=r"no viable (conversion from 'float' to 'bfloat'|overloaded '=')"
     ):
         run(source, "k", [np.zeros(1, np.float32)], 1)
+
+
+def test_conversions_are_exact_without_the_processors_own_instructions(
+    run, expressions, monkeypatch
+):
+    if platform.machine() != "x86_64":
+        pytest.skip("other processors have no baseline without them")
+    monkeypatch.setenv("SOFTMETAL_CPU", "x86-64")  # no F16C
+    table = expressions(TABLE)
+    table.source += "\n// for the baseline"
+    halves = ALL_PATTERNS.view(np.float16)
+    assert_same_bits(table(run, "half_to_float", halves), halves.astype(np.float32))
+    floats = around_half_midpoints()
+    with np.errstate(over="ignore"):
+        want = floats.astype(np.float16)
+    assert_same_bits(table(run, "float_to_half", floats), want)
+    assert_same_bits(table(run, "half_to_bfloat", halves), bfloat_bits(halves.astype(np.float32)))

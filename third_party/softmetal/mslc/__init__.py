@@ -11,7 +11,8 @@ original file and line. Only the standard library is used.
     model.py          what the parser finds
     restrictions.py   refuses what C++ accepts and MSL does not
     rewrite.py        MSL -> C++
-    kernels.py        kernel arguments and the table that the library exports
+    kernels.py        the kernels of a file and their arguments
+    exports.py        the table of them in the library
     compile.py        runs clang
     identity.py       keys and digests: which compiled library belongs to which source
     opencl_check.py   a second reading of the source that checks address spaces

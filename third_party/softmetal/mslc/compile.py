@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from . import identity, kernels, restrictions
+from . import exports, identity, restrictions
 from .errors import MslError, ToolError
+from .kernels import Kernel, find_kernels
 from .rewrite import analyse, rewrite
 
 _OLDEST_CLANG = 16
@@ -69,7 +70,7 @@ class Translation:
     """A source as C++."""
 
     cpp: str
-    kernels: list[kernels.Kernel]
+    kernels: list[Kernel]
 
 
 # ---- clang ----
@@ -105,7 +106,9 @@ def _clang_version(program: str) -> int:
 
 @cache
 def target_flags() -> list[str]:
-    """For which processor: x86-64-v3 where this machine is one, else the baseline."""
+    """For which processor: $SOFTMETAL_CPU, else x86-64-v3 where this is one, else the baseline."""
+    if chosen := os.environ.get("SOFTMETAL_CPU"):
+        return [f"-march={chosen}"]
     if platform.machine() not in ("x86_64", "AMD64"):
         return ["-march=armv8-a"]
     try:
@@ -159,11 +162,11 @@ def translate(source: bytes, options: Options, folder: str | None = None) -> Tra
     """MSL to the C++ of a kernel library."""
     tokens, found = analyse(preprocess(source, options, folder))
     restrictions.check(tokens, found, options.language_version)
-    exported = kernels.find_kernels(tokens, found)
+    kernels = find_kernels(tokens, found)
     rewrite(tokens, found)
     hashed = identity.hashed_text(source, options.language_version, options.macros)
-    tail = kernels.exports(found, exported, _text(hashed))
-    return Translation(tokens.result() + tail, exported)
+    tail = exports.library_table(found, kernels, _text(hashed))
+    return Translation(tokens.result() + tail, kernels)
 
 
 def compile_library(translation: Translation, options: Options, output: Path) -> str:
@@ -186,7 +189,7 @@ def compile_library(translation: Translation, options: Options, output: Path) ->
 
 def _of_the_source(diagnostics: str) -> str:
     """Without what follows from the source's own errors in the table at the end of the file."""
-    own, _, _ = diagnostics.partition(f"{kernels.TABLE}:")
+    own, _, _ = diagnostics.partition(f"{exports.TABLE}:")
     return own or diagnostics
 
 

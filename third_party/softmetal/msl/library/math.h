@@ -24,8 +24,9 @@
   X(exp10)                                                                                   \
   X(fabs)                                                                                    \
   X(abs)                                                                                     \
-  X(floor) X(fract) X(log) X(log2) X(log10) X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) \
-      X(sinpi) X(sqrt) X(tan) X(tanh) X(tanpi) X(trunc) X(saturate)
+  X(floor)                                                                                   \
+  X(fract) X(log) X(log2) X(log10) X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) X(sinpi) \
+      X(sqrt) X(tan) X(tanh) X(tanpi) X(trunc) X(saturate)
 #define SM_MATH2(X) \
   X(atan2)          \
   X(copysign) X(divide) X(fdim) X(fmax) X(fmin) X(fmod) X(max) X(min) X(pow) X(powr) X(step)

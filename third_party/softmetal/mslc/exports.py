@@ -1,0 +1,79 @@
+"""The end of the generated C++: what the library exports to the host (msl/softmetal_abi.h)."""
+
+from __future__ import annotations
+
+from .kernels import Kernel
+from .model import Declarations
+
+# ---- C++ ---------------------------------------------------------------------------------------
+
+
+TABLE = "<softmetal library table>"  # the name of that part of the file in diagnostics
+
+
+def c_string(text: str) -> str:
+    """A C string literal for any bytes (surrogate-escaped where not UTF-8)."""
+    printable = set(range(32, 127)) - {ord('"'), ord("\\"), ord("?")}
+    out = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        out.append(chr(byte) if byte in printable else "\\n" if byte == 10 else f"\\{byte:03o}")
+        if byte == 10:
+            out.append('"\n"')
+    return '"' + "".join(out) + '"'
+
+
+def library_table(found: Declarations, kernels: list[Kernel], hashed_source: str) -> str:
+    """Definitions of softmetal_library() and softmetal_source."""
+    return "\n".join(
+        [
+            f'\n# 1 "{TABLE}"',
+            "namespace softmetal {",
+            "static void compute_constants() {",
+            *(f"  {function}();" for function in found.computed_constants),
+            "}",
+            "}  // namespace softmetal",
+            *(_parameter_names(n, kernel) for n, kernel in enumerate(kernels)),
+            'extern "C" __attribute__((visibility("default"))) const sm_library* '
+            "softmetal_library() {",
+            "  if (!softmetal::processor_suffices()) return nullptr;",
+            "  static const sm_kernel kernels[] = {",
+            *(_describe(n, kernel) for n, kernel in enumerate(kernels)),
+            "      sm_kernel{}};",
+            "  static const sm_fconst constants[] = {",
+            *(_constant(c.name, c.namespace, c.index) for c in found.function_constants),
+            "      sm_fconst{}};",
+            "  static const sm_library library = {SM_ABI_VERSION, kernels, "
+            f"{len(kernels)}, constants, {len(found.function_constants)}}};",
+            "  return &library;",
+            "}",
+            'extern "C" __attribute__((visibility("default"))) const char* softmetal_source =',
+            c_string(hashed_source) + ";\n",
+        ]
+    )
+
+
+def _parameter_names(n: int, kernel: Kernel) -> str:
+    names = ", ".join([f'"{p.name}"' for p in kernel.parameters] + ["nullptr"])
+    return f"static const char* const softmetal_names_{n}[] = {{{names}}};"
+
+
+def _describe(n: int, kernel: Kernel) -> str:
+    flags = {True: "true", False: "false"}
+    parameters = "".join(
+        f", softmetal::Parameter<{p.kind}, {p.index}, {flags[p.is_constant]}, "
+        f"{flags[p.is_optional]}>"
+        for p in kernel.parameters
+    )
+    return (
+        f"      softmetal::Kernel<{flags[not kernel.waits]}, decltype({kernel.expression}), "
+        f"&{kernel.expression}{parameters}>::describe({c_string(kernel.name)}, "
+        f"softmetal_names_{n}, {kernel.max_threads}, {kernel.memory}),"
+    )
+
+
+def _constant(name: str, namespace: tuple[str, ...], index: str) -> str:
+    scope = "::".join(["", *namespace, ""])
+    return (
+        f'      sm_fconst{{"{name}", {index}, (void*)&{scope}{name}, sizeof({scope}{name}), '
+        f"&{scope}softmetal_defined_{name}}},"
+    )
