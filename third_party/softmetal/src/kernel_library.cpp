@@ -57,6 +57,8 @@ const KernelLibrary* open_library(const std::string& path, std::string& error) {
   auto contents = reinterpret_cast<sm_library_fn>(dlsym(handle, "softmetal_library"));
   if (!contents) {
     error = path + " is not a kernel library: it has no softmetal_library()";
+  } else if (!contents()) {
+    error = path + " was compiled for a processor with instructions that this one lacks";
   } else if (contents()->abi != SM_ABI_VERSION) {
     error = path + " was compiled for version " + std::to_string(contents()->abi) +
             " of the kernel interface, this device has version " + std::to_string(SM_ABI_VERSION);
