@@ -102,7 +102,9 @@ class _Parser:
                 self.found.duplicates.append((start, after + semicolon))
                 return after + semicolon, after + semicolon
             name = tokens.text[head_start + head.index(keyword) + 1]
-            self.scope(i + 1, after - 1, (*namespace, name), in_class=True)
+            # Named by its whole head: a specialisation is a scope of its own.
+            scope = (*namespace, self._without_spaces(start, i))
+            self.scope(i + 1, after - 1, scope, in_class=True)
             self.found.functions.append(
                 Function(name, namespace, start, after, head_start, body=(i, after), is_class=True)
             )

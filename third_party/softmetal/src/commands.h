@@ -77,8 +77,8 @@ struct QueueState {
   SMComputePipeline* _pipeline;
   MTLDispatchType _dispatchType;
   softmetal::Pass _pass;
-  std::array<softmetal::Binding, SM_MAX_BUFFERS> _bindings;
-  std::array<unsigned, SM_MAX_BUFFERS> _threadgroupLengths;
+  softmetal::BindingTable _bindings;
+  softmetal::ThreadgroupLengths _threadgroupLengths;
   std::shared_ptr<std::vector<softmetal::Access>> _declared;
   softmetal::PointerTable _declaredUsage;  // what of it is declared already
   struct Attribution {

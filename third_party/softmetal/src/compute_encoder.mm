@@ -1,28 +1,9 @@
 #include "commands.h"
+#include "dispatch_checks.h"
 
 using softmetal::invalid;
 using softmetal::to_string;
 namespace counting = softmetal::counting;
-
-// "" or what is wrong with a buffer argument.
-static std::string problem_with(const sm_arg& argument, const softmetal::Binding& binding) {
-  if (!binding.is_set()) return "has no buffer or bytes set";
-  const size_t needed = argument.is_pointer ? 1 : argument.elem_size;
-  if (binding.available() < needed) {
-    return "needs " + std::to_string(needed) + " bytes, " + std::to_string(binding.available()) +
-           " are set";
-  }
-  if (!binding.memory && !argument.is_const) {
-    return "is written by the kernel, but was set with setBytes:";
-  }
-  // Metal: device pointers by their type, constant ones by at least 4.
-  const size_t alignment = std::max<size_t>(argument.elem_align, argument.is_constant ? 4 : 1);
-  if (binding.memory && binding.offset % alignment) {
-    return "is bound at offset " + std::to_string(binding.offset) +
-           ", which is not a multiple of " + std::to_string(alignment);
-  }
-  return "";
-}
 
 @implementation SMComputeEncoder
 @synthesize label = _label;
@@ -258,7 +239,13 @@ static std::string problem_with(const sm_arg& argument, const softmetal::Binding
            group:(std::array<size_t, 3>)group {
   [self requireOpen:method];
   if (!_pipeline) [self refuse:method because:"no setComputePipelineState: before it"];
-  [self checkGrid:grid group:group method:method];
+  const sm_kernel& kernel = *_pipeline->function.kernel;
+  const softmetal::Limits limits = {_pipeline->maxThreads, bool(_pipeline->wholeSimdgroups)};
+  std::string problem = softmetal::problem_with_size(grid, group, limits);
+  if (problem.empty()) {
+    problem = softmetal::problem_with_arguments(kernel, _bindings, _threadgroupLengths);
+  }
+  if (!problem.empty()) [self refuse:method because:problem];
 
   softmetal::Dispatch dispatch;
   dispatch.function = _pipeline->function;
@@ -266,82 +253,11 @@ static std::string problem_with(const sm_arg& argument, const softmetal::Binding
   dispatch.threadgroup = group;
   dispatch.declared = _declared;
   dispatch.declared_count = _declared->size();
-  [self checkArgumentsAndAddTo:dispatch method:method];
+  dispatch.take_arguments(kernel, _bindings, _threadgroupLengths);
   [self countDispatch:dispatch];
 
   if (_pass.groups.empty() || !_pass.concurrent) _pass.groups.emplace_back();
   _pass.groups.back().push_back(std::move(dispatch));
-}
-
-- (void)checkGrid:(const std::array<size_t, 3>&)grid
-            group:(const std::array<size_t, 3>&)group
-           method:(const char*)method {
-  const auto text = [](const std::array<size_t, 3>& size) {
-    return "(" + std::to_string(size[0]) + ", " + std::to_string(size[1]) + ", " +
-           std::to_string(size[2]) + ")";
-  };
-  size_t threads = 1;
-  for (int i = 0; i < 3; ++i) {
-    if (!group[i]) {
-      [self refuse:method because:"threadsPerThreadgroup " + text(group) + " has a dimension of 0"];
-    }
-    if (!grid[i]) {
-      [self refuse:method
-           because:"the grid " + text(grid) + " has a dimension of 0: leave the dispatch out"];
-    }
-    if (grid[i] > UINT32_MAX || group[i] > SM_MAX_THREADS) {
-      [self refuse:method
-           because:"grid " + text(grid) + " or threadsPerThreadgroup " + text(group) +
-                   " is too large"];
-    }
-    threads *= group[i];
-  }
-  if (threads > _pipeline->maxThreads) {
-    [self refuse:method
-         because:"threadsPerThreadgroup " + text(group) + " has " + std::to_string(threads) +
-                 " threads, maxTotalThreadsPerThreadgroup of the pipeline is " +
-                 std::to_string(_pipeline->maxThreads)];
-  }
-  if (_pipeline->wholeSimdgroups && threads % SM_SIMD) {
-    [self refuse:method
-         because:std::to_string(threads) +
-                 " threads per threadgroup are not a multiple of threadExecutionWidth, which "
-                 "threadGroupSizeIsMultipleOfThreadExecutionWidth promised"];
-  }
-}
-
-- (void)checkArgumentsAndAddTo:(softmetal::Dispatch&)dispatch method:(const char*)method {
-  const sm_kernel& kernel = *_pipeline->function.kernel;
-  size_t threadgroup_bytes = kernel.static_threadgroup_memory;
-  for (int i = 0; i < kernel.nargs; ++i) {
-    const sm_arg& argument = kernel.args[i];
-    if (argument.kind == SM_BUFFER) {
-      const softmetal::Binding& binding = _bindings[argument.index];
-      if (!binding.is_set() && argument.optional) continue;
-      const std::string problem = problem_with(argument, binding);
-      if (!problem.empty()) {
-        [self refuse:method
-             because:"argument '" + std::string(argument.name) + "' at index " +
-                     std::to_string(argument.index) + " " + problem];
-      }
-      dispatch.buffers.push_back({&argument, binding});
-    } else if (argument.kind == SM_THREADGROUP_MEM) {
-      const unsigned length = _threadgroupLengths[argument.index];
-      if (!length) {
-        [self refuse:method
-             because:"argument '" + std::string(argument.name) + "' at threadgroup index " +
-                     std::to_string(argument.index) + " has no setThreadgroupMemoryLength:"];
-      }
-      dispatch.threadgroup_lengths[argument.index] = length;
-      threadgroup_bytes += length;
-    }
-  }
-  if (threadgroup_bytes > SM_MAX_THREADGROUP_MEMORY) {
-    [self refuse:method
-         because:std::to_string(threadgroup_bytes) +
-                 " bytes of threadgroup memory are more than maxThreadgroupMemoryLength, " +
-                 std::to_string(SM_MAX_THREADGROUP_MEMORY)];
-  }
 }
 
 - (void)countDispatch:(const softmetal::Dispatch&)dispatch {

@@ -146,6 +146,17 @@ std::optional<Failure> describe(const Job& job) {
 
 }  // namespace
 
+void Dispatch::take_arguments(const sm_kernel& kernel, const BindingTable& bindings,
+                              const ThreadgroupLengths& lengths) {
+  for (int i = 0; i < kernel.nargs; ++i) {
+    const sm_arg& argument = kernel.args[i];
+    if (argument.kind == SM_BUFFER) buffers.push_back({&argument, bindings[argument.index]});
+    if (argument.kind == SM_THREADGROUP_MEM) {
+      threadgroup_lengths[argument.index] = lengths[argument.index];
+    }
+  }
+}
+
 std::optional<Failure> execute(const Dispatch& dispatch) {
   static std::mutex device;
   std::lock_guard<std::mutex> one(device);

@@ -21,6 +21,9 @@ struct Binding {
   size_t available() const { return memory ? memory->length() - offset : bytes.size(); }
 };
 
+using BindingTable = std::array<Binding, SM_MAX_BUFFERS>;
+using ThreadgroupLengths = std::array<unsigned, SM_MAX_BUFFERS>;  // bytes
+
 // A kernel with the values of its function constants.
 struct Function {
   const KernelLibrary* library;
@@ -35,11 +38,15 @@ struct Dispatch {
     Binding binding;
   };
   std::vector<Argument> buffers;
-  std::array<unsigned, SM_MAX_BUFFERS> threadgroup_lengths{};
+  ThreadgroupLengths threadgroup_lengths{};
   // useResource: so far in this encoder: the first `declared_count` of a list that still grows.
   std::shared_ptr<const std::vector<Access>> declared;
   size_t declared_count = 0;
   std::array<size_t, 3> grid, threadgroup;  // threads
+
+  // Of an encoder's state, what the kernel reads.
+  void take_arguments(const sm_kernel& kernel, const BindingTable& bindings,
+                      const ThreadgroupLengths& lengths);
 };
 
 struct Failure {

@@ -3,7 +3,8 @@
 
 NS_ASSUME_NONNULL_BEGIN
 
-@protocol MTLDevice, MTLCommandBuffer;
+@protocol MTLDevice;
+@protocol MTLCommandBuffer;
 
 API_AVAILABLE(macos(10.11), ios(8.0))
 @protocol MTLCommandQueue <NSObject>

@@ -5,7 +5,9 @@
 
 NS_ASSUME_NONNULL_BEGIN
 
-@protocol MTLBuffer, MTLComputePipelineState, MTLResource;
+@protocol MTLBuffer;
+@protocol MTLComputePipelineState;
+@protocol MTLResource;
 
 API_AVAILABLE(macos(10.11), ios(8.0))
 @protocol MTLComputeCommandEncoder <MTLCommandEncoder>

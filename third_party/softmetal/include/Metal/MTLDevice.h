@@ -7,7 +7,12 @@
 
 NS_ASSUME_NONNULL_BEGIN
 
-@protocol MTLBuffer, MTLCommandQueue, MTLComputePipelineState, MTLDevice, MTLFunction, MTLLibrary;
+@protocol MTLBuffer;
+@protocol MTLCommandQueue;
+@protocol MTLComputePipelineState;
+@protocol MTLDevice;
+@protocol MTLFunction;
+@protocol MTLLibrary;
 
 MTL_EXTERN id<MTLDevice> _Nullable MTLCreateSystemDefaultDevice(void)
     API_AVAILABLE(macos(10.11), ios(8.0));
@@ -37,8 +42,7 @@ typedef NS_OPTIONS(NSUInteger, MTLPipelineOption) {
   MTLPipelineOptionBufferTypeInfo = 1 << 1,
 } API_AVAILABLE(macos(10.11), ios(8.0));
 
-typedef __autoreleasing MTLComputePipelineReflection* _Nullable
-    MTLAutoreleasedComputePipelineReflection;
+typedef __autoreleasing MTLComputePipelineReflection* _Nullable MTLAutoreleasedComputePipelineReflection;
 
 API_AVAILABLE(macos(10.11), ios(8.0))
 @protocol MTLDevice <NSObject>
@@ -66,11 +70,11 @@ API_AVAILABLE(macos(10.11), ios(8.0))
 - (nullable id<MTLBuffer>)newBufferWithBytes:(const void*)pointer
                                       length:(NSUInteger)length
                                      options:(MTLResourceOptions)options;
-- (nullable id<MTLBuffer>)newBufferWithBytesNoCopy:(void*)pointer
-                                            length:(NSUInteger)length
-                                           options:(MTLResourceOptions)options
-                                       deallocator:(void (^_Nullable)(void* pointer,
-                                                                       NSUInteger length))deallocator;
+- (nullable id<MTLBuffer>)
+    newBufferWithBytesNoCopy:(void*)pointer
+                      length:(NSUInteger)length
+                     options:(MTLResourceOptions)options
+                 deallocator:(void (^_Nullable)(void* pointer, NSUInteger length))deallocator;
 
 - (nullable id<MTLLibrary>)newLibraryWithURL:(NSURL*)url
                                        error:(__autoreleasing NSError**)error

@@ -45,14 +45,15 @@ typedef NS_ENUM(NSInteger, MTLMathFloatingPointFunctions) {
 
 API_AVAILABLE(macos(10.11), ios(8.0))
 @interface MTLCompileOptions : NSObject <NSCopying>
-@property(nullable, readwrite, copy, nonatomic) NSDictionary<NSString*, NSObject*>* preprocessorMacros;
-@property(readwrite, nonatomic) BOOL fastMathEnabled API_DEPRECATED(
-    "Use mathMode instead", macos(10.11, 15.0), ios(8.0, 18.0));
+@property(nullable, readwrite, copy, nonatomic)
+    NSDictionary<NSString*, NSObject*>* preprocessorMacros;
+@property(readwrite, nonatomic)
+    BOOL fastMathEnabled API_DEPRECATED("Use mathMode instead", macos(10.11, 15.0), ios(8.0, 18.0));
 @property(readwrite, nonatomic) MTLMathMode mathMode API_AVAILABLE(macos(15.0), ios(18.0));
 @property(readwrite, nonatomic)
     MTLMathFloatingPointFunctions mathFloatingPointFunctions API_AVAILABLE(macos(15.0), ios(18.0));
-@property(readwrite, nonatomic) MTLLanguageVersion languageVersion API_AVAILABLE(macos(10.11),
-                                                                                 ios(9.0));
+@property(readwrite, nonatomic)
+    MTLLanguageVersion languageVersion API_AVAILABLE(macos(10.11), ios(9.0));
 @property(readwrite, nonatomic) BOOL preserveInvariance API_AVAILABLE(macos(11.0), ios(13.0));
 @property(readwrite, nonatomic)
     MTLLibraryOptimizationLevel optimizationLevel API_AVAILABLE(macos(13.0), ios(16.0));

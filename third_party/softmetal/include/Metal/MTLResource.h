@@ -31,16 +31,16 @@ typedef NS_ENUM(NSUInteger, MTLHazardTrackingMode) {
 typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) {
   MTLResourceCPUCacheModeDefaultCache = MTLCPUCacheModeDefaultCache << MTLResourceCPUCacheModeShift,
   MTLResourceCPUCacheModeWriteCombined = MTLCPUCacheModeWriteCombined
-                                         << MTLResourceCPUCacheModeShift,
+      << MTLResourceCPUCacheModeShift,
   MTLResourceStorageModeShared = MTLStorageModeShared << MTLResourceStorageModeShift,
   MTLResourceStorageModeManaged = MTLStorageModeManaged << MTLResourceStorageModeShift,
   MTLResourceStorageModePrivate = MTLStorageModePrivate << MTLResourceStorageModeShift,
   MTLResourceHazardTrackingModeDefault = MTLHazardTrackingModeDefault
-                                         << MTLResourceHazardTrackingModeShift,
+      << MTLResourceHazardTrackingModeShift,
   MTLResourceHazardTrackingModeUntracked = MTLHazardTrackingModeUntracked
-                                           << MTLResourceHazardTrackingModeShift,
+      << MTLResourceHazardTrackingModeShift,
   MTLResourceHazardTrackingModeTracked = MTLHazardTrackingModeTracked
-                                         << MTLResourceHazardTrackingModeShift,
+      << MTLResourceHazardTrackingModeShift,
 };
 
 @protocol MTLResource <NSObject>

@@ -3,9 +3,6 @@
 // device is in <softmetal/softmetal.h>, which code that ships to a Mac does not include.
 #pragma once
 #import <Foundation/Foundation.h>
-
-#import <Metal/MTLTypes.h>
-
 #import <Metal/MTLArgument.h>
 #import <Metal/MTLBuffer.h>
 #import <Metal/MTLCommandBuffer.h>
@@ -17,3 +14,4 @@
 #import <Metal/MTLFunctionConstantValues.h>
 #import <Metal/MTLLibrary.h>
 #import <Metal/MTLResource.h>
+#import <Metal/MTLTypes.h>
