@@ -2,6 +2,10 @@
 // do nothing on Linux, where clang resolves @available(macOS 15.0, *) to its `*`, that is to true.
 #pragma once
 
+#if defined(__APPLE__) && __has_include_next(<os/availability.h>)
+#include_next <os/availability.h>
+#endif
+
 #define SOFTMETAL_VERSION_macos(...) macos, SOFTMETAL_RANGE(__VA_ARGS__)
 #define SOFTMETAL_VERSION_macCatalyst(...) maccatalyst, SOFTMETAL_RANGE(__VA_ARGS__)
 #define SOFTMETAL_VERSION_ios(...) ios, SOFTMETAL_RANGE(__VA_ARGS__)
