@@ -1,6 +1,7 @@
 #include "hooks.h"
 
 #include <ATen/core/Generator.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/detail/MPSHooksInterface.h>
 
 #include <cstring>
@@ -89,7 +90,22 @@ C10_REGISTER_CLASS(MPSHooksRegistry, MPSHooks, MPSHooks)
 
 }  // namespace
 
+// PyTorch refuses two accelerators in one process, and takes one that it was built for as there,
+// whether or not the machine has it. Its wheels for Linux are CUDA builds: where there is no GPU,
+// the stateless hooks of CUDA get the vtable of the stub that builds without CUDA have.
+void hide_absent_cuda() {
+  const at::CUDAHooksInterface& cuda = at::detail::getCUDAHooks();
+  if (!cuda.isBuilt()) return;
+  TORCH_CHECK(!cuda.hasCUDA(),
+              "softmps: this machine has a CUDA device, and PyTorch serves one accelerator in a "
+              "process. To use the software mps device, hide it with CUDA_VISIBLE_DEVICES=''");
+  static const at::CUDAHooksInterface absent;
+  std::memcpy(const_cast<void*>(static_cast<const void*>(&cuda)), static_cast<const void*>(&absent),
+              sizeof(void*));
+}
+
 void install_hooks() {
+  hide_absent_cuda();
   // getMPSHooks() caches its first answer. If something asked before this library was loaded, that
   // is PyTorch's stateless stub, which lives for ever: give it the vtable of our stateless hooks.
   const at::MPSHooksInterface& cached = at::detail::getMPSHooks();
