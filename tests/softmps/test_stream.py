@@ -210,24 +210,33 @@ def test_torch_events_and_the_accelerator_interface(kernels) -> None:
 
 
 def test_two_threads_do_not_corrupt_the_stream(kernels) -> None:
-    """Encoding and waiting from two threads at once: no crash, no deadlock, every kernel runs."""
-    tensors = [torch.zeros(64, device="mps") for _ in range(2)]
+    """Kernels, operators, backward, copies, events and waits from two threads at once: no crash, no
+    deadlock, and every thread sees its own results.
+    """
     errors: list[BaseException] = []
 
-    def work(x: torch.Tensor) -> None:
+    def work() -> None:
         try:
-            for i in range(100):
+            x = torch.zeros(256, device="mps")
+            model = torch.nn.Linear(16, 16).to("mps")
+            for i in range(1, 61):
                 kernels.add_one(x)
-                if i % 10 == 0:
-                    torch.mps.synchronize()
+                copied = x.to("cpu", non_blocking=True).view(16, 16)
+                model(torch.ones(4, 16, device="mps")).sum().backward()
+                event = torch.mps.Event()
+                event.record()
+                event.synchronize()
+                assert event.query()
+                assert copied.unique().tolist() == [i]
+                torch.mps.synchronize()
+            assert model.weight.grad.unique().tolist() == [60 * 4]
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work, args=(x,)) for x in tensors]
+    threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive()
     assert not errors
-    assert [x.unique().tolist() for x in tensors] == [[100], [100]]

@@ -17,10 +17,10 @@
 namespace softmps {
 namespace {
 
-// ---- host memory that is the contents of a Metal buffer
-// ------------------------------------------ PyTorch's raw_allocate() (used by oneDNN convolutions)
-// asserts that a CPU DataPtr's context is its data pointer, so the buffer is found by address
-// instead.
+// Host memory that is the contents of a Metal buffer.
+//
+// PyTorch's raw_allocate() (used by oneDNN convolutions) asserts that a CPU DataPtr's context is
+// its data pointer, so the buffer is found by address instead.
 class HostBuffers {
  public:
   void add(void* contents, void* buffer) {
@@ -87,8 +87,9 @@ c10::DataPtr new_host_memory(size_t length, bool poisoned) {
 
 struct HostAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t length) override {
-    if (host_allocations_are_metal && length > 0)
+    if (host_allocations_are_metal && length > 0) {
       return new_host_memory(length, /*poisoned=*/false);
+    }
     return pytorch_cpu_allocator->allocate(length);
   }
   c10::DeleterFnPtr raw_deleter() const override { return &delete_host; }
@@ -97,9 +98,6 @@ struct HostAllocator final : c10::Allocator {
   }
 };
 HostAllocator host_allocator;
-
-// ---- MPS memory
-// ----------------------------------------------------------------------------------
 
 // Blocks by buffer, for storages that PyTorch makes from a bare data pointer (from_blob).
 class BlockTable {
@@ -111,8 +109,8 @@ class BlockTable {
   void remove(Block* block) {
     std::lock_guard<std::mutex> lock(mutex_);
     auto found = blocks_.find(block->buffer);
-    if (found != blocks_.end() && found->second == block)
-      blocks_.erase(found);  // a resized storage may have replaced it
+    // A resized storage may have replaced it.
+    if (found != blocks_.end() && found->second == block) blocks_.erase(found);
   }
   Block* find(const void* buffer) {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -112,8 +112,7 @@ uint64_t Kernel::static_threadgroup_memory_length() const {
 
 void Kernel::dispatch(const std::vector<Argument>& arguments, const Size& threads,
                       const Size& group_size) const {
-  run_on_queue([&] {
-    id<MTLComputeCommandEncoder> encoder = Stream::get().encoder();
+  auto encode = [&](id<MTLComputeCommandEncoder> encoder) {
     [encoder setComputePipelineState:(id<MTLComputePipelineState>)pipeline_];
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (auto* bytes = std::get_if<Bytes>(&arguments[i])) {
@@ -124,7 +123,8 @@ void Kernel::dispatch(const std::vector<Argument>& arguments, const Size& thread
       }
     }
     [encoder dispatchThreads:metal_size(threads) threadsPerThreadgroup:metal_size(group_size)];
-  });
+  };
+  run_on_queue([&] { Stream::get().encode(encode); });
 }
 
 }  // namespace softmps::metal

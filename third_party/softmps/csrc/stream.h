@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,16 +25,18 @@ class Stream {
   static Stream& get();
 
   dispatch_queue_t queue() const { return queue_; }
-  id<MTLCommandBuffer> command_buffer();   // ends the coalesced encoder: the caller makes his own
-  id<MTLComputeCommandEncoder> encoder();  // the coalesced one
+  id<MTLCommandBuffer> command_buffer();  // ends the coalesced encoder: the caller makes his own
+  // Runs `body` with the coalesced encoder. Nobody commits or ends it meanwhile.
+  void encode(const std::function<void(id<MTLComputeCommandEncoder>)>& body);
   // Commits the current command buffer, if there is one (or in any case: `make_one`), and returns
   // it retained, else nil.
   id<MTLCommandBuffer> commit(Reason reason, bool make_one = false);
   void wait(Reason reason);
   void wait_for(id<MTLCommandBuffer> last);  // it has been committed
-  // Keeps `owner` until somebody has waited for the work encoded so far. It is dropped on that
-  // thread: dropping a storage that Python knows takes the GIL, which Metal's thread must not.
-  void keep(std::shared_ptr<void> owner);
+  // Commits, and has `handler` called when that work is done. Keeps `owner` until somebody has
+  // waited for it, to drop it on that thread: dropping a storage that Python knows takes the GIL,
+  // which Metal's thread must not.
+  void commit_then(MTLCommandBufferHandler handler, std::shared_ptr<void> owner);
   bool pending() const { return pending_.load(std::memory_order_acquire); }
 
  private:

@@ -38,10 +38,10 @@ id<MTLCommandBuffer> Stream::command_buffer() {
   return current();
 }
 
-id<MTLComputeCommandEncoder> Stream::encoder() {
+void Stream::encode(const std::function<void(id<MTLComputeCommandEncoder>)>& body) {
   StateLock lock(state_mutex_);
   if (!encoder_) encoder_ = [[current() computeCommandEncoder] retain];
-  return encoder_;
+  body(encoder_);
 }
 
 id<MTLCommandBuffer> Stream::commit(Reason reason, bool make_one) {
@@ -121,10 +121,12 @@ Stream::Finished Stream::wait_for_committed(id<MTLCommandBuffer> last) {
   return finished;
 }
 
-void Stream::keep(std::shared_ptr<void> owner) {
+void Stream::commit_then(MTLCommandBufferHandler handler, std::shared_ptr<void> owner) {
   StateLock lock(state_mutex_);
-  current();
+  end_coalescing();
+  [current() addCompletedHandler:handler];
   owners_.push_back(std::move(owner));
+  [commit(Reason::kUser) release];
 }
 
 id<MTLCommandBuffer> Stream::current() {
@@ -196,14 +198,12 @@ double Marker::gpu_end_time() const {
 void copy_to_host_later(void* buffer, size_t offset, void* host, size_t length,
                         std::shared_ptr<void> owner) {
   @autoreleasepool {
-    Stream& stream = Stream::get();
     retain(buffer);
-    [stream.command_buffer() addCompletedHandler:^(id<MTLCommandBuffer>) {
+    auto copy = ^(id<MTLCommandBuffer>) {
       std::memcpy(host, static_cast<char*>(contents(buffer)) + offset, length);
       release(buffer);
-    }];
-    stream.keep(std::move(owner));
-    [stream.commit(Reason::kUser) release];
+    };
+    Stream::get().commit_then(copy, std::move(owner));
   }
 }
 
