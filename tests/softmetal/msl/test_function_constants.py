@@ -33,6 +33,9 @@ kernel void optional_argument(
 [[max_total_threads_per_threadgroup(64)]] kernel void limited(device int* out [[buffer(0)]]) {
   out[0] = 1;
 }
+template <int n> [[max_total_threads_per_threadgroup(32 * n)]]
+kernel void limited_by_template(device int* out [[buffer(0)]]) { out[0] = n; }
+template [[host_name("limited_96")]] kernel void limited_by_template<3>(device int*);
 [[kernel]] void attribute_form(device int* out [[buffer(0)]]) { out[0] = 2; }
 template <typename T, int n = 3, typename U = metal::conditional_t<(n < 4), int, float>>
 [[host_name("unused")]] kernel void many(device T* out [[buffer(0)]],
@@ -95,6 +98,8 @@ def test_template_instances_have_the_names_and_types_they_ask_for(run, kernel, d
     assert out[0] == want
 
 
-def test_max_total_threads_per_threadgroup_is_kept(run):
-    with pytest.raises(Exception, match="64"):
-        run(SOURCE, "limited", [np.zeros(1, np.int32)], 128)
+@pytest.mark.parametrize(("kernel", "limit"), [("limited", 64), ("limited_96", 96)])
+def test_max_total_threads_per_threadgroup_is_kept(run, kernel, limit):
+    run(SOURCE, kernel, [np.zeros(1, np.int32)], limit)
+    with pytest.raises(Exception, match=f"{limit}"):
+        run(SOURCE, kernel, [np.zeros(1, np.int32)], limit + 32)

@@ -74,10 +74,12 @@ def test_buffers_without_an_index_take_the_free_ones_in_order(translate):
     ],
 )
 def test_oddities_do_not_hide_the_kernel(compiled, text):
-    kernel = one_kernel(compiled(text))
+    translation = compiled(text)
+    kernel = one_kernel(translation)
     assert kernel.name == "k"
     assert bindings(kernel) == [("x", "buffer", "0")]
-    assert kernel.max_threads == ("64" if "(64)" in text else "SM_MAX_THREADS")
+    limit = "64" if "(64)" in text else "SM_MAX_THREADS"
+    assert f"softmetal_threads_of_k() {{ return {limit}; }}" in translation.cpp
 
 
 def test_nested_namespaces_and_methods_are_named_in_full(translate):
@@ -183,3 +185,28 @@ def test_overloads_by_address_space_that_differ_are_refused(translate):
 def test_a_real_redefinition_is_still_one(compiled):
     with pytest.raises(Exception, match=r"t\.metal:4:12: error: redefinition of 'f'"):
         compiled("inline int f(int x) { return 1; }\ninline int f(int x) { return 1; }")
+
+
+def test_classes_with_a_variant_for_each_address_space(compiled):
+    """As in MLX: constructors, conversions and methods; specialisations are scopes of their own."""
+    compiled("""
+template <typename T> struct Complex {
+  T re, im;
+  constexpr Complex(T x) thread : re(x), im(0) {}
+  constexpr Complex(T x) device : re(x), im(0) {}
+  constexpr Complex(T x) constant : re(x), im(0) {}
+  constexpr operator T() const thread { return re; }
+  constexpr operator T() const constant { return re; }
+};
+template <int n, bool b> struct Loop { void next(int k) thread { rest = k * n; } int rest; };
+template <bool b> struct Loop<1, b> { void next(int k) thread { rest = k; } int rest; };
+template <typename T> struct Limits { static constexpr constant T lowest = T(-1); };
+template <> struct Limits<bfloat> {
+  static constexpr constant bfloat lowest = metal::numeric_limits<bfloat>::lowest();
+};
+constant Complex<float> one = Complex<float>(1.0);
+kernel void k(device float* x, device bfloat* y) {
+  Loop<1, true> loop; loop.next(2); Complex<float> c(2.0);
+  const thread bfloat& low = Limits<bfloat>::lowest;
+  x[0] = float(c) + float(one) + loop.rest; y[0] = low;
+}""")

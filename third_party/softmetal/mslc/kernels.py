@@ -57,7 +57,7 @@ class Kernel:
     memory: str  # call that gives the bytes of its threadgroup variables
     parameters: list[Parameter]
     waits: bool
-    max_threads: str
+    max_threads: str  # call that gives the most threads of a threadgroup
 
 
 def find_kernels(tokens: TokenStream, found: Declarations) -> list[Kernel]:
@@ -84,7 +84,7 @@ def _plain_kernel(tokens: TokenStream, kernel: Function, uses: dict[str, set[str
         memory=f"{scope}softmetal_memory_of_{kernel.name}()",
         parameters=kernel_parameters(tokens, kernel),
         waits=_may_wait([kernel.name], uses),
-        max_threads=_max_threads(tokens, kernel),
+        max_threads=f"{scope}softmetal_threads_of_{kernel.name}()",
     )
 
 
@@ -109,7 +109,7 @@ def _instance(
         memory=f"{scope}{instance.expression('softmetal_memory_of_')}()",
         parameters=kernel_parameters(tokens, kernel),
         waits=_may_wait([t for t in instance.tokens if is_name(t)], uses),
-        max_threads=_max_threads(tokens, kernel),
+        max_threads=f"{scope}{instance.expression('softmetal_threads_of_')}()",
     )
 
 
@@ -120,7 +120,8 @@ def _refuse_equal_names(kernels: list[Kernel]) -> None:
             raise MslError(f"two kernels have the name '{name}'")
 
 
-def _max_threads(tokens: TokenStream, kernel: Function) -> str:
+def max_threads(tokens: TokenStream, kernel: Function) -> str:
+    """[[max_total_threads_per_threadgroup(n)]] as written, or the device's limit."""
     assert kernel.body
     limit = tokens.attribute(kernel.start, kernel.body[0], "max_total_threads_per_threadgroup")
     return limit or "SM_MAX_THREADS"

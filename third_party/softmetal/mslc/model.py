@@ -93,6 +93,7 @@ class Declarations:
     program_constants: list[ProgramConstant] = field(default_factory=list)
     computed_constants: list[str] = field(default_factory=list)  # functions that compute them
     aliases: dict[str, set[str]] = field(default_factory=dict)  # name -> names it stands for
+    static_members: list[int] = field(default_factory=list)  # static constexpr, of classes
     duplicates: list[Range] = field(default_factory=list)  # differ by address space only
     instantiations: list[Range] = field(default_factory=list)
 

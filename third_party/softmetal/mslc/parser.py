@@ -17,6 +17,10 @@ _NOT_A_FUNCTION = frozenset(
     ["decltype", "alignas", "static_assert", "__attribute__", "noexcept", "explicit", "sizeof"]
 )
 _AFTER_PARAMETERS = frozenset(["const", "noexcept", "override", "volatile", "&"])
+# What may stand before the name of a constructor.
+_NO_RESULT = frozenset(
+    ["constexpr", "explicit", "inline", "__attribute__", "(", ")", "__always_inline__"]
+)
 _NOT_A_VARIABLE = frozenset(
     ["using", "typedef", "static_assert", "enum", "struct", "class", "union"]
 ) | {"namespace", "friend", "extern", "template"}
@@ -127,7 +131,10 @@ class _Parser:
             return
         if tokens.text[first] in ("using", "typedef"):
             self._alias(first, end)
-        elif tokens.text[first] not in _NOT_A_VARIABLE and not in_class:
+        elif in_class:
+            if {"static", "constexpr"} <= set(tokens.text[first:end]):
+                self.found.static_members.append(first)
+        elif tokens.text[first] not in _NOT_A_VARIABLE:
             self._variable(start, first, end, namespace)
 
     def _alias(self, start: int, end: int) -> None:
@@ -186,8 +193,10 @@ class _Parser:
         name_at = self._function_name(opening)
         if not is_name(tokens.text[name_at]) and "operator" not in head:
             return None
-        for i in members:
-            tokens.remove(i, i + 1)  # the address space of *this
+        is_constructor = all(t in _NO_RESULT for t in tokens.text[head_start:name_at])
+        for i in members:  # the address space of *this
+            if tokens.text[i] != "constant" or is_constructor:
+                tokens.remove(i, i + 1)
         function = Function(
             name=tokens.text[name_at],
             namespace=namespace,
@@ -200,7 +209,9 @@ class _Parser:
             is_kernel=self._is_kernel(head_start, opening),
             is_member=in_class,
         )
-        qualifiers = "const" if self._is_const_member(opening, body) else ""
+        after_parameters = set(tokens.text[tokens.skip_brackets(opening) : body])
+        is_const = {"const"} | (set() if is_constructor else {"constant"})
+        qualifiers = "const" if after_parameters & is_const else ""
         if is_definition and self._is_duplicate(
             start, tokens.skip_brackets(opening), after, namespace, qualifiers
         ):
@@ -213,10 +224,6 @@ class _Parser:
         if "kernel" in self.tokens.text[start:end]:
             return True
         return any(name == "kernel" for name, _, _ in self.tokens.attribute_items(start, end))
-
-    def _is_const_member(self, opening: int, body: int) -> bool:
-        after = self.tokens.text[self.tokens.skip_brackets(opening) : body]
-        return after[:1] == ["const"] or "const" in after[:2] or "constant" in after[:1]
 
     def _function_name(self, opening: int) -> int:
         """The token that names the function whose parameters open at `opening`."""
@@ -322,13 +329,17 @@ class _Parser:
         text = self.tokens.text
         if text[earlier[0] : earlier[1]] == text[start:end]:
             return False  # a real redefinition: the compiler says so
-        if self._without_spaces(*earlier) != self._without_spaces(start, end):
+        if self._meaning(*earlier) != self._meaning(start, end):
             raise MslError(
                 "overloads that differ only in address space must have the same body on the "
                 f"software device; the other one is at {self.tokens.location(earlier[0])}",
                 self.tokens.location(start),
             )
         return True
+
+    def _meaning(self, start: int, end: int) -> str:
+        """What must be equal in two overloads; `constant` of *this has become const or nothing."""
+        return self._without_spaces(start, end).replace("const ", "")
 
     def _without_spaces(self, start: int, end: int) -> str:
         words: list[str] = []

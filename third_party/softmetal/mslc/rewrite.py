@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from .errors import MslError
+from .kernels import max_threads
 from .model import Declarations, Function, FunctionConstant, ProgramConstant, ThreadgroupVariable
 from .parser import parse, statement_starts
 from .restrictions import CONTRACTION
@@ -45,9 +46,12 @@ class _Rewriter:
             self.tokens.remove(start, end)
         for start, end in [*self.found.duplicates, *self.found.instantiations]:
             self.tokens.remove(start, end)
+        for member in self.found.static_members:
+            # In C++14 a constant of class type would need a definition; bfloat is none in MSL.
+            self.tokens.prepend(member, "inline ")
         self._function_constants()
         for kernel, own in variables:
-            self._memory_size(kernel, own)
+            self._requirements(kernel, own)
 
     # ---- words ----
 
@@ -184,19 +188,20 @@ class _Rewriter:
                 f"softmetal_type_of_{name}, {self.variable_count}>();",
             )
 
-    # ---- size of threadgroup memory ----
+    # ---- what a kernel needs ----
 
-    def _memory_size(self, kernel: Function, variables: list[ThreadgroupVariable]) -> None:
-        """After each kernel: a function with the same template parameters that sums its variables.
+    def _requirements(self, kernel: Function, variables: list[ThreadgroupVariable]) -> None:
+        """After each kernel: functions with its template parameters that give its limits.
 
-        It repeats the variables' typedefs and the declarations that those use.
+        softmetal_memory_of_NAME() sums its threadgroup variables: it repeats their typedefs and the
+        declarations that those use. softmetal_threads_of_NAME() is its maximum of threads.
         """
         tokens = self.tokens
         header = tokens.printed(kernel.start, kernel.template_end)
         end = kernel.name_at + 1
         if tokens.text[end] == "<":
             end = tokens.template_end(end) or end
-        name = "softmetal_memory_of_" + tokens.printed(kernel.name_at, end)
+        name = tokens.printed(kernel.name_at, end)
         lines = self._declarations_for(kernel, variables)
         sizes = [
             f"::softmetal::variable_size<softmetal_type_of_{tokens.text[at]}>()"
@@ -204,9 +209,12 @@ class _Rewriter:
             for at in variable.names
         ]
         total = " + ".join(["0u", *sizes])
+        threads = max_threads(tokens, kernel)
         tokens.append(
             kernel.end - 1,
-            f" {header} inline uint {name}() {{ {' '.join(lines)} return {total}; }}",
+            f" {header} inline uint softmetal_memory_of_{name}()"
+            f" {{ {' '.join(lines)} return {total}; }}"
+            f" {header} inline uint softmetal_threads_of_{name}() {{ return {threads}; }}",
         )
 
     def _declarations_for(

@@ -50,6 +50,10 @@ SM_INTERNAL_SIMD(simd_prefix_inclusive_sum)
 SM_INTERNAL_SIMD(simd_prefix_exclusive_product)
 SM_INTERNAL_SIMD(simd_prefix_inclusive_product)
 
+inline float __metal_simd_xor(float x, softmetal::site where = SM_SITE) {
+  return as_type<float>(simd_xor(as_type<uint>(x), where));
+}
+
 #define SM_INTERNAL_SHUFFLE(name)                                           \
   template <class T>                                                        \
   inline T __metal_##name(T x, ushort i, softmetal::site where = SM_SITE) { \

@@ -112,6 +112,8 @@ struct disjunction : false_type {};
 template <class A, class... Rest>
 struct disjunction<A, Rest...> : conditional_t<bool(A::value), A, disjunction<Rest...>> {};
 template <class... A>
+using _disjunction = disjunction<A...>;  // the name in Apple's header, which MLX uses
+template <class... A>
 constexpr bool disjunction_v = disjunction<A...>::value;
 
 template <class...>
