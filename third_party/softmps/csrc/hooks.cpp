@@ -88,8 +88,6 @@ struct MPSHooks final : at::MPSHooksInterface {
 };
 C10_REGISTER_CLASS(MPSHooksRegistry, MPSHooks, MPSHooks)
 
-}  // namespace
-
 // PyTorch refuses two accelerators in one process, and takes one that it was built for as there,
 // whether or not the machine has it. Its wheels for Linux are CUDA builds: where there is no GPU,
 // the stateless hooks of CUDA get the vtable of the stub that builds without CUDA have.
@@ -103,6 +101,8 @@ void hide_absent_cuda() {
   std::memcpy(const_cast<void*>(static_cast<const void*>(&cuda)), static_cast<const void*>(&absent),
               sizeof(void*));
 }
+
+}  // namespace
 
 void install_hooks() {
   hide_absent_cuda();
