@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -126,7 +126,9 @@ class Host:
         assert function is not None
         return self.device.new_compute_pipeline_state_with_function(function)
 
-    def buffer(self, data: Any, label: str = "", options: int = metal.STORAGE_SHARED) -> metal.Buffer:
+    def buffer(
+        self, data: Any, label: str = "", options: int = metal.STORAGE_SHARED
+    ) -> metal.Buffer:
         buffer = self.device.new_buffer_with_bytes(np.ascontiguousarray(data), options)
         if label:
             buffer.label = label
@@ -200,9 +202,8 @@ def host() -> Host:
 
 
 @pytest.fixture(autouse=True)
-def _fresh_counters() -> Iterator[None]:
+def _fresh_counters() -> None:
     metal.reset_counters()
-    yield
 
 
 @pytest.fixture(scope="session")

@@ -373,7 +373,10 @@ def test_zero_size(host: Any, refused: Any, axis: int) -> None:
 
 def test_too_many_threads_per_threadgroup(host: Any, refused: Any) -> None:
     e = host.encoder("limited").bind(host.floats(1024))
-    text = "threadsPerThreadgroup (257, 1, 1) has 257 threads, maxTotalThreadsPerThreadgroup of the pipeline is 256"
+    text = (
+        "threadsPerThreadgroup (257, 1, 1) has 257 threads, maxTotalThreadsPerThreadgroup of the "
+        "pipeline is 256"
+    )
     refused(text, e.dispatch, 1024, 257)
     refused("(16, 17, 1) has 272 threads", e.dispatch, 1024, (16, 17))
     e.encoder.set_compute_pipeline_state(host.pipeline("add_one"))

@@ -122,8 +122,8 @@ def test_table_only_buffer_released_before_completion(host: Any) -> None:
     others = [host.floats(3) for _ in range(50)]  # must not get its address
     failure(
         e,
-        "kernel 'sum_rows': buffer 'row' (12 bytes, declared with useResource:) was released before "
-        "the command buffer completed (useResource: makes it resident but does not retain",
+        "kernel 'sum_rows': buffer 'row' (12 bytes, declared with useResource:) was released "
+        "before the command buffer completed (useResource: makes it resident but does not retain",
         code=Code.INVALID_RESOURCE,
     )
     del others
@@ -250,7 +250,7 @@ kernel void k(device float* x [[buffer(0)]], constant int& i [[buffer(1)]]) {
 """
     metal.run(source, "k", [np.zeros(1, np.float32), np.int32(3)], 1)
     for index in (4, -1):
-        with pytest.raises(metal.MetalError, match="index.*out of bounds") as error:
+        with pytest.raises(metal.MetalError, match=r"index.*out of bounds") as error:
             metal.run(source, "k", [np.zeros(1, np.float32), np.int32(index)], 1)
         assert "kernel 'k'" in str(error.value)
         assert "program_source:5:" in str(error.value)
@@ -267,7 +267,7 @@ kernel void k(device float* x [[buffer(0)]], constant int& i [[buffer(1)]]) {
 }
 """
     metal.run(source, "k", [np.zeros(1, np.float32), np.int32(3)], 1)
-    with pytest.raises(metal.MetalError, match="index.*out of bounds") as error:
+    with pytest.raises(metal.MetalError, match=r"index.*out of bounds") as error:
         metal.run(source, "k", [np.zeros(1, np.float32), np.int32(4)], 1)
     assert "program_source:5:" in str(error.value)
 

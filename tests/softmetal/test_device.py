@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
 import numpy as np
 import pytest
+
 from mps_ds import softmetal as metal
 
 Status = metal.CommandBufferStatus
@@ -29,7 +31,7 @@ def test_buffer_contents_and_address_are_two_views_of_the_same_bytes(host: Any) 
 def test_buffers_have_distinct_aligned_addresses(host: Any) -> None:
     buffers = [host.device.new_buffer_with_length(n) for n in (1, 4, 4095, 4096, 4097, 1 << 20)]
     ranges = sorted((b.gpu_address, b.gpu_address + b.length) for b in buffers)
-    assert all(end <= begin for (_, end), (begin, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(ranges))
     assert all(b.gpu_address % 16 == 0 for b in buffers)
 
 
@@ -106,7 +108,7 @@ def test_library_lists_its_functions(host: Any) -> None:
 
 def test_compile_error_is_an_NSError_with_the_compilers_text(host: Any) -> None:
     source = "#include <metal_stdlib>\nusing namespace metal;\nkernel void k() { nonsense; }\n"
-    with pytest.raises(metal.MetalError, match="program_source:3.*nonsense") as failure:
+    with pytest.raises(metal.MetalError, match=r"program_source:3.*nonsense") as failure:
         host.device.new_library_with_source(source, metal.precise_options())
     assert failure.value.domain == "MTLLibraryErrorDomain"
     assert failure.value.code == metal.LibraryError.COMPILE_FAILURE

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from mps_ds import softmetal as metal
 
 host_code = metal.host_code
@@ -67,7 +68,9 @@ def test_dispatch_queues_are_serial_and_in_order() -> None:
 
 
 def test_dispatch_sync_onto_the_own_queue() -> None:
-    with pytest.raises(metal.ValidationError, match="dispatch_sync onto dispatch queue 'nested'.*deadlock"):
+    with pytest.raises(
+        metal.ValidationError, match=r"dispatch_sync onto dispatch queue 'nested'.*deadlock"
+    ):
         host_code.nested_sync()
 
 
@@ -81,9 +84,7 @@ def test_available_takes_the_newest_branch() -> None:
 
 def _run(call: str) -> subprocess.CompletedProcess[str]:
     code = f"from mps_ds.softmetal import host_code; {call}; print('survived')"
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("cxx", [True, False])

@@ -157,7 +157,9 @@ def test_compiled_libraries_are_cached_across_processes(tmp_path: Path) -> None:
 
 def test_a_library_of_another_source_with_the_same_name_is_not_used(tmp_path: Path) -> None:
     environment = {"SOFTMETAL_CACHE": str(tmp_path)}
-    other = "metal.Device().new_library_with_source('kernel void other() {}', metal.precise_options())"
+    other = (
+        "metal.Device().new_library_with_source('kernel void other() {}', metal.precise_options())"
+    )
     output(other, **environment)
     (wrong,) = tmp_path.iterdir()
     output("poke(0)", **environment)

@@ -162,7 +162,8 @@ def precise_options(
 
 def array(buffer: Buffer, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """The contents of a buffer as a one-dimensional array that shares its memory."""
-    return np.frombuffer(buffer, dtype)
+    result: npt.NDArray[Any] = np.frombuffer(memoryview(buffer), dtype)
+    return result
 
 
 def constants(values: Mapping[int | str, np.generic]) -> FunctionConstantValues:
@@ -226,8 +227,8 @@ def run(
     """Compile `source` and run one dispatch of one of its kernels, and wait for it.
 
     `arguments` fill the buffer slots in order: an array is copied into a buffer, and back when the
-    kernel is done; a numpy scalar or `bytes` is set with setBytes:; a `Buffer` is bound as it is; None
-    leaves the slot unset. Each `Threadgroup(n)` takes the next threadgroup slot instead.
+    kernel is done; a numpy scalar or `bytes` is set with setBytes:; a `Buffer` is bound as it is;
+    None leaves the slot unset. Each `Threadgroup(n)` takes the next threadgroup slot instead.
     `grid` counts threads, or threadgroups where `groups` is true.
 
     Raises ValidationError or MetalError. Returns the completed command buffer.
