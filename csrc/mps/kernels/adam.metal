@@ -2,10 +2,11 @@
 // tensor.
 #include <metal_stdlib>
 
+// Before our headers: it holds for what follows it, and their arithmetic is exact only with it.
+#pragma clang fp contract(off)
+
 #include "adam_math.h"
 #include "adam_tables.h"
-
-#pragma clang fp contract(off)
 
 using namespace metal;
 
