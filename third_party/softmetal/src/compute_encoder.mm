@@ -194,17 +194,18 @@ namespace counting = softmetal::counting;
   if (!(usage & (MTLResourceUsageRead | MTLResourceUsageWrite))) {
     [self refuse:method because:"usage is neither Read nor Write"];
   }
+  const size_t distinct = _declaredUsage.size();
   for (NSUInteger i = 0; i < count; ++i) {
     if (!resources[i]) {
       [self refuse:method because:"resource " + std::to_string(i) + " is nil"];
     }
     const auto& memory = ((SMBuffer*)resources[i])->memory;
     const unsigned before = _declaredUsage.add(memory.get(), usage);
-    if (!before) counting::add(counting::global().declared);
     if ((before & usage) != usage) {
       _declared->push_back({memory, (usage & MTLResourceUsageWrite) != 0});
     }
   }
+  counting::add(counting::global().declared, _declaredUsage.size() - distinct);
   counting::add(counting::global().use_resource_calls, count);
 }
 
