@@ -78,7 +78,7 @@ class CMakeBuild(build_ext):
         if sys.platform == "darwin":
             configure += [
                 "-DCMAKE_OSX_ARCHITECTURES=arm64",
-                "-DCMAKE_OSX_DEPLOYMENT_TARGET=14.0",
+                f"-DCMAKE_OSX_DEPLOYMENT_TARGET={os.environ['MACOSX_DEPLOYMENT_TARGET']}",
             ]
         for command in (
             configure,
@@ -98,6 +98,11 @@ class BuildPy(build_py):
         if not self.editable_mode:
             self.copy_file(str(ROOT / "python" / "mps_ds_soft.pth"), self.build_lib)
 
+
+if sys.platform == "darwin":
+    # What the binary needs, not what this Python was built for, names the wheel.
+    os.environ.setdefault("MACOSX_DEPLOYMENT_TARGET", "14.0")
+    os.environ.setdefault("_PYTHON_HOST_PLATFORM", "macosx-14.0-arm64")
 
 setup(
     # CMake knows the sources; the extension's name alone makes the wheel a platform wheel.

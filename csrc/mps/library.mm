@@ -11,16 +11,18 @@ namespace {
 Owned<MTLCompileOptions*> compile_options() {
   auto options = Owned<MTLCompileOptions*>::adopt([[MTLCompileOptions alloc] init]);
   options.get().languageVersion = MTLLanguageVersion3_1;
+#ifdef __MAC_15_0  // the SDK knows macOS 15: that of Xcode 15 does not
   if (@available(macOS 15.0, *)) {
     options.get().mathMode = MTLMathModeSafe;
     // Apart from the mode: functions default to their fast variants even in safe mode.
     options.get().mathFloatingPointFunctions = MTLMathFloatingPointFunctionsPrecise;
-  } else {
+    return options;
+  }
+#endif
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wdeprecated-declarations"
-    options.get().fastMathEnabled = NO;
+  options.get().fastMathEnabled = NO;
 #pragma clang diagnostic pop
-  }
   return options;
 }
 

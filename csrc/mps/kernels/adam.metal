@@ -103,9 +103,5 @@ kernel void adam(
   }
 }
 
-template [[host_name("adam_float32")]] kernel void adam<false>(
-    device const AdamRow*, device const AdamChunk*, device const AdamStepRow*,
-    device const AdamHyper*, device const AdamDim*, uint, uint, uint);
-template [[host_name("adam_strided_float32")]] kernel void adam<true>(
-    device const AdamRow*, device const AdamChunk*, device const AdamStepRow*,
-    device const AdamHyper*, device const AdamDim*, uint, uint, uint);
+template [[host_name("adam_float32")]] [[kernel]] decltype(adam<false>) adam<false>;
+template [[host_name("adam_strided_float32")]] [[kernel]] decltype(adam<true>) adam<true>;

@@ -6,6 +6,12 @@
 #include_next <os/availability.h>
 #endif
 
+// The declarations beside this file include macOS 15's. Apple's SDKs define a name for each release
+// that they know, so that sources can tell whether a newer API is declared.
+#ifndef __MAC_15_0
+#define __MAC_15_0 150000
+#endif
+
 #define SOFTMETAL_VERSION_macos(...) macos, SOFTMETAL_RANGE(__VA_ARGS__)
 #define SOFTMETAL_VERSION_macCatalyst(...) maccatalyst, SOFTMETAL_RANGE(__VA_ARGS__)
 #define SOFTMETAL_VERSION_ios(...) ios, SOFTMETAL_RANGE(__VA_ARGS__)
