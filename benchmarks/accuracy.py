@@ -2,9 +2,9 @@
 
     python benchmarks/accuracy.py [--device mps] [--trials 400]    # on Linux with MPS_DS_SOFT=1
 
-Each trial draws options (lr, betas, eps, weight decay, step count) and 20,000 elements: params that
-are 0, ordinary, or as small as the update. Rounding the float64 result once is half an ulp off; more
-shows where terms cancel.
+Each trial draws options (lr, betas, eps, weight decay, step count) and 20,000 elements: params
+that are 0, ordinary, or as small as the update. Rounding the float64 result once is half an ulp
+off; more shows where terms cancel.
 """
 
 from __future__ import annotations
