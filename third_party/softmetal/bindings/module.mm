@@ -33,7 +33,9 @@ PYBIND11_MODULE(_C, m) {
       "mps_ds.softmetal.MetalError", "An NSError: its description, `domain` and `code`.",
       PyExc_RuntimeError, nullptr);
   m.attr("MetalError") = pybind11::handle(bindings::g_metal_error);
-  pybind11::register_exception<softmetal::ValidationError>(m, "ValidationError", PyExc_ValueError)
+  // Local: in other modules of the process it stays what any std::logic_error is.
+  pybind11::register_local_exception<softmetal::ValidationError>(m, "ValidationError",
+                                                                 PyExc_ValueError)
       .doc() = "Misuse of the API, seen at the call.";
   bindings::bind_enums(m);
   bindings::bind_programs(m);
