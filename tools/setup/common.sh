@@ -45,7 +45,9 @@ digest_of() {
   done
   (
     cd "$ROOT" || exit
-    find "${paths[@]}" -type f ! -name '*.pyc' ! -name '.DS_Store' -print0 | LC_ALL=C sort -z |
+    # Not what a build itself leaves in the tree.
+    find "${paths[@]}" -type f ! -name '*.pyc' ! -path '*.egg-info/*' ! -name '.DS_Store' -print0 |
+      LC_ALL=C sort -z |
       xargs -0 cksum
   ) | sha256
 }
