@@ -5,13 +5,23 @@
 #   torch_cxx       INTERFACE target: torch_headers, the C++ libraries and their C++ ABI flag, for
 #                   code bound to one PyTorch release (third_party/softmps).
 #   TORCH_VERSION   e.g. 2.13.0
-execute_process(
-  COMMAND
-    "${Python3_EXECUTABLE}" -c
-    "import os, torch; print(torch.__version__.split('+')[0]); print(os.path.dirname(torch.__file__)); print(int(torch._C._GLIBCXX_USE_CXX11_ABI))"
-  OUTPUT_VARIABLE torch_facts
-  RESULT_VARIABLE torch_failed
-  OUTPUT_STRIP_TRAILING_WHITESPACE)
+#
+# It is the one that this Python imports, or, where that is of another platform (a cross build), the
+# one in MPS_DS_TORCH_FOLDER.
+if(MPS_DS_TORCH_FOLDER)
+  file(STRINGS "${MPS_DS_TORCH_FOLDER}/version.py" torch_facts REGEX "^__version__ = ")
+  string(REGEX REPLACE ".*'([0-9.]+).*'.*" "\\1" torch_facts "${torch_facts}")
+  list(APPEND torch_facts "${MPS_DS_TORCH_FOLDER}" 1)
+  set(torch_failed 0)
+else()
+  execute_process(
+    COMMAND
+      "${Python3_EXECUTABLE}" -c
+      "import os, torch; print(torch.__version__.split('+')[0]); print(os.path.dirname(torch.__file__)); print(int(torch._C._GLIBCXX_USE_CXX11_ABI))"
+    OUTPUT_VARIABLE torch_facts
+    RESULT_VARIABLE torch_failed
+    OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
 if(torch_failed)
   message(FATAL_ERROR "mps_ds needs PyTorch's headers to build, and ${Python3_EXECUTABLE} cannot import torch. "
                       "Install it with:\n    ${Python3_EXECUTABLE} -m pip install torch==2.13.0")
