@@ -14,7 +14,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help selftest test test-all lint format build dev clean
+.PHONY: help selftest test test-all lint format build dev macos-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(firstword $(MAKEFILE_LIST))
@@ -45,6 +45,10 @@ build:  ## build and install into .venv
 dev:  ## build into build/stage for quick turns: PYTHONPATH=build/stage .venv/bin/python
 	@tools/setup.sh tools
 	@PATH="$(abspath $(VENV))/bin:$$PATH" PYTHON="$(abspath $(PY))" tools/stage.sh build/dev build/stage
+
+macos-wheel:  ## build the wheel for macOS on this Linux machine and check it (downloads 350 MB once)
+	@tools/setup.sh tools
+	@PYTHONPATH=tools "$(PY)" -m macos wheel
 
 clean:  ## remove what was built; the environment stays (rm -rf .venv removes it too)
 	rm -rf build dist python/*.egg-info .pytest_cache .mypy_cache .ruff_cache
