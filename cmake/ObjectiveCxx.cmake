@@ -63,7 +63,9 @@ target_compile_options(
     "$<$<COMPILE_LANGUAGE:OBJCXX>:-Wno-objc-nonunified-exceptions>")
 target_compile_definitions(objcxx INTERFACE _NATIVE_OBJC_EXCEPTIONS GNUSTEP GNUSTEP_BASE_LIBRARY=1
                                             GNU_RUNTIME=1)
-target_include_directories(objcxx SYSTEM INTERFACE "${GNUSTEP_INCLUDE}" "${OBJC_GCC_FOLDER}/include")
+target_include_directories(objcxx SYSTEM INTERFACE "${GNUSTEP_INCLUDE}")
+# After clang's own folder: GCC's has other compiler headers (immintrin.h) beside objc/.
+target_compile_options(objcxx INTERFACE "SHELL:-idirafter \"${OBJC_GCC_FOLDER}/include\"")
 # The order matters: libgnustep-base exports a _NSConcreteStackBlock of its own that cannot be copied.
 target_link_libraries(objcxx INTERFACE "-Wl,--no-as-needed" "${BLOCKS_RUNTIME}" "${GNUSTEP_BASE}"
                                        "${OBJC_GCC_FOLDER}/libobjc.so" Threads::Threads)
