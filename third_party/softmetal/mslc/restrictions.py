@@ -24,7 +24,7 @@ _FORBIDDEN = {
     "__asm__": "inline assembly is not supported in Metal",
     "co_await": "coroutines are not supported in Metal",
 }
-_SCALARS = frozenset(
+SCALARS = frozenset(
     ["bool", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong", "half", "bfloat"]
     + ["float", "void", "size_t"]
     + [f"{i}int{n}_t" for i in ("", "u") for n in (8, 16, 32, 64)]
@@ -34,21 +34,25 @@ _QUALIFIERS = frozenset(
 ) | {"static", "constexpr", "inline", "typename", "restrict", "__restrict"}
 
 
+Violations = Iterator[tuple[int, str]]
+
+
 def check(tokens: TokenStream, found: Declarations, language_version: tuple[int, int]) -> None:
     """Raise MslError for the first violation in source order."""
-    violations = [
-        *_forbidden_words(tokens, language_version),
-        *_unqualified_pointers(tokens),
-        *_static_variables(tokens, found),
-        *_recursion(tokens, found),
-        *_kernel_results(tokens, found),
-    ]
-    if violations:
-        at, message = min(violations)
-        raise MslError(message, tokens.location(at))
+    first = min(violations(tokens, found, language_version), default=None)
+    if first is not None:
+        raise MslError(first[1], tokens.location(first[0]))
 
 
-Violations = Iterator[tuple[int, str]]
+def violations(
+    tokens: TokenStream, found: Declarations, language_version: tuple[int, int]
+) -> Violations:
+    """(token, message) of all violations, in no order."""
+    yield from _forbidden_words(tokens, language_version)
+    yield from _unqualified_pointers(tokens)
+    yield from _static_variables(tokens, found)
+    yield from _recursion(tokens, found)
+    yield from _kernel_results(tokens, found)
 
 
 def _forbidden_words(tokens: TokenStream, language_version: tuple[int, int]) -> Violations:
@@ -79,7 +83,7 @@ def _unqualified_pointers(tokens: TokenStream) -> Violations:
     """`float* p`, `int& r`: MSL wants an address space for every pointer and reference."""
     text = tokens.text
     for i, token in enumerate(text[:-1]):
-        if token not in _SCALARS or text[i + 1] not in ("*", "&"):
+        if token not in SCALARS or text[i + 1] not in ("*", "&"):
             continue
         if text[i + 1] == text[i + 2] == "&":
             continue
