@@ -1,0 +1,1 @@
+// Empty: lets versions.py see who includes it.
