@@ -30,6 +30,7 @@ case "$mode" in
     step "ruff format" "make format" "$python" -m ruff format --quiet --diff .
     step "clang-format" "make format" clang_format --dry-run -Werror
     step "mypy" "as the messages say" "$python" -m mypy --no-error-summary
+    step "kernels" "as the messages say" "$python" tools/msl_lint
     ;;
   fix)
     step "ruff check" "as the messages say" "$python" -m ruff check --quiet --fix .
