@@ -43,6 +43,7 @@ typedef NS_OPTIONS(NSUInteger, MTLResourceOptions) {
       << MTLResourceHazardTrackingModeShift,
 };
 
+API_AVAILABLE(macos(10.11), ios(8.0))
 @protocol MTLResource <NSObject>
 @property(nullable, copy, atomic) NSString* label;
 @property(readonly) id<MTLDevice> device;
