@@ -40,7 +40,7 @@ def _bump_versions(op: torch._ops.OpOverload) -> None:
         for i in written:
             torch.autograd.graph.increment_version(args[i])
 
-    _library.impl(op, kernel, "ADInplaceOrView")
+    _library.impl(op, kernel, "ADInplaceOrView")  # type: ignore[no-untyped-call]
 
 
 def _writes_only(op: torch._ops.OpOverload) -> None:
@@ -49,6 +49,6 @@ def _writes_only(op: torch._ops.OpOverload) -> None:
     torch.library.register_fake(op, fake)
 
 
-_library = torch.library.Library("mps_ds", "IMPL")
+_library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
 _bump_versions(torch.ops.mps_ds.adam_.default)
 _writes_only(torch.ops.mps_ds.adam_.default)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._compile import _disable_dynamo  # torch.compiler.disable would import all of dynamo
 from torch.optim import Optimizer
 
 from ..ops.adam import AdamPlan, adam_
@@ -104,9 +105,9 @@ class FusedAdam(Optimizer):
             set_to_none = self.defaults["set_grad_none"]
         super().zero_grad(set_to_none)
 
-    @torch._disable_dynamo
+    @_disable_dynamo
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step for every parameter that has a gradient.
 
         Args:

@@ -9,16 +9,16 @@
 #pragma once
 
 #define SM_ABI_VERSION 2
-#define SM_MAX_BUFFERS 31            // argument slots of a compute encoder
+#define SM_MAX_BUFFERS 31                // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768  // bytes
-#define SM_MAX_SET_BYTES 4096        // setBytes:length:atIndex:
-#define SM_MAX_THREADS 1024          // threads of one threadgroup
-#define SM_SIMD 32                   // threads of one simdgroup
+#define SM_MAX_SET_BYTES 4096            // setBytes:length:atIndex:
+#define SM_MAX_THREADS 1024              // threads of one threadgroup
+#define SM_SIMD 32                       // threads of one simdgroup
 
 // What a kernel parameter is bound to.
 enum sm_arg_kind {
-  SM_BUFFER,            // [[buffer(n)]], address space device or constant
-  SM_THREADGROUP_MEM,   // [[threadgroup(n)]]
+  SM_BUFFER,           // [[buffer(n)]], address space device or constant
+  SM_THREADGROUP_MEM,  // [[threadgroup(n)]]
   SM_THREAD_POSITION_IN_GRID,
   SM_THREADGROUP_POSITION_IN_GRID,
   SM_THREAD_POSITION_IN_THREADGROUP,
@@ -36,15 +36,15 @@ enum sm_arg_kind {
 
 // One kernel parameter. The fields after `name` are for SM_BUFFER and SM_THREADGROUP_MEM.
 struct sm_arg {
-  int kind;              // sm_arg_kind
-  int index;             // slot; -1 where the kind has none
-  const char* name;      // as written in the source
-  unsigned elem_size;    // sizeof(T) of `T*` and `T&`; 0 for void*
-  unsigned elem_align;   // alignof(T); 0 for void*
-  int is_pointer;        // `T*`; else `T&`, which needs a whole T bound
-  int is_const;          // the kernel only reads it: `constant`, or `device const`
-  int is_constant;       // address space constant; else device (or threadgroup)
-  int optional;          // [[function_constant(x)]]: may stay unbound
+  int kind;             // sm_arg_kind
+  int index;            // slot; -1 where the kind has none
+  const char* name;     // as written in the source
+  unsigned elem_size;   // sizeof(T) of `T*` and `T&`; 0 for void*
+  unsigned elem_align;  // alignof(T); 0 for void*
+  int is_pointer;       // `T*`; else `T&`, which needs a whole T bound
+  int is_const;         // the kernel only reads it: `constant`, or `device const`
+  int is_constant;      // address space constant; else device (or threadgroup)
+  int optional;         // [[function_constant(x)]]: may stay unbound
 };
 
 struct sm_dispatch;
@@ -58,20 +58,21 @@ struct sm_kernel {
   unsigned static_threadgroup_memory;  // bytes of threadgroup variables of the kernel
   // Runs threadgroup (gx, gy, gz). *worker_state is one pointer for each worker thread and
   // kernel library, null at first; what it points to is the library's business.
-  void (*run_group)(struct sm_dispatch*, void** worker_state, unsigned gx, unsigned gy, unsigned gz);
+  void (*run_group)(struct sm_dispatch*, void** worker_state, unsigned gx, unsigned gy,
+                    unsigned gz);
 };
 
 // One function constant. The host writes the value and `*defined` before each dispatch.
 struct sm_fconst {
   const char* name;
-  int index;             // [[function_constant(index)]]
+  int index;  // [[function_constant(index)]]
   void* addr;
-  unsigned size;         // bytes
+  unsigned size;  // bytes
   bool* defined;
 };
 
 struct sm_library {
-  unsigned abi;          // SM_ABI_VERSION
+  unsigned abi;  // SM_ABI_VERSION
   const struct sm_kernel* kernels;
   int nkernels;
   const struct sm_fconst* fconsts;
@@ -100,7 +101,7 @@ struct sm_dispatch {
 
   // Counted by the kernel library, with atomic adds.
   unsigned long n_switches, n_barriers, n_simd_ops, n_divergent_simd_ops;
-  volatile int failed;                 // set by the host: the rest need not run
+  volatile int failed;  // set by the host: the rest need not run
 };
 
 #define SM_STACK_BYTES (256 * 1024)

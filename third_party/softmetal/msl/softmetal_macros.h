@@ -1,5 +1,6 @@
-// What the headers of the Metal standard library define as *macros*. This is all that <metal_stdlib>
-// is to the preprocessing pass: the declarations come later, by -include softmetal_msl.h.
+// What the headers of the Metal standard library define as *macros*. This is all that
+// <metal_stdlib> is to the preprocessing pass: the declarations come later, by -include
+// softmetal_msl.h.
 #pragma once
 
 #define METAL_FUNC inline __attribute__((__always_inline__))

@@ -62,8 +62,9 @@ Tensor Bridge::to_host(const Tensor& tensor) {
 
 Tensor Bridge::to_mps(const Tensor& host) {
   if (!host.defined() || !host.is_cpu()) return host;
-  TORCH_CHECK_NOT_IMPLEMENTED(host.layout() == at::kStrided,
-                              "only strided tensors are supported on MPS (softmps: no sparse ones)");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      host.layout() == at::kStrided,
+      "only strided tensors are supported on MPS (softmps: no sparse ones)");
   auto known = tensor_by_host_.find(host.unsafeGetTensorImpl());
   if (known != tensor_by_host_.end()) return tensors_[known->second].mps;
   require_mps_dtype(host.scalar_type());

@@ -36,20 +36,20 @@ struct bfloat {
 
 // bfloat op bfloat and bfloat op integer are bfloat; with float or half the result is float, by the
 // conversion above.
-#define SM_BFLOAT_ARITHMETIC(op)                          \
-  constexpr bfloat operator op(bfloat a, bfloat b) {      \
-    return bfloat(float(a) op float(b));                  \
-  }                                                       \
-  template <class I, softmetal::integral_only<I> = true>  \
-  constexpr bfloat operator op(bfloat a, I b) {           \
-    return a op bfloat(b);                                \
-  }                                                       \
-  template <class I, softmetal::integral_only<I> = true>  \
-  constexpr bfloat operator op(I a, bfloat b) {           \
-    return bfloat(a) op b;                                \
-  }                                                       \
-  constexpr bfloat& operator op##=(bfloat & a, float b) { \
-    return a = bfloat(float(a) op b);                     \
+#define SM_BFLOAT_ARITHMETIC(op)                            \
+  constexpr bfloat operator op(bfloat a, bfloat b) {        \
+    return bfloat(float(a) op float(b));                    \
+  }                                                         \
+  template <class I, softmetal::integral_only<I> = true>    \
+  constexpr bfloat operator op(bfloat a, I b) {             \
+    return a op bfloat(b);                                  \
+  }                                                         \
+  template <class I, softmetal::integral_only<I> = true>    \
+  constexpr bfloat operator op(I a, bfloat b) {             \
+    return bfloat(a) op b;                                  \
+  }                                                         \
+  constexpr bfloat& operator op## = (bfloat & a, float b) { \
+    return a = bfloat(float(a) op b);                       \
   }
 SM_BFLOAT_ARITHMETIC(+)
 SM_BFLOAT_ARITHMETIC(-)

@@ -36,41 +36,25 @@ struct numeric_limits<bool> {
 };
 
 // A floating-point type from the bits of its special values.
-#define SM_FLOAT_LIMITS(T, Bits, mantissa, exponent, MAX, MIN, INF, QNAN, EPS) \
-  template <>                                                                  \
-  struct numeric_limits<T> {                                                   \
-    static constexpr bool is_specialized = true;                               \
-    static constexpr bool is_integer = false;                                  \
-    static constexpr bool is_signed = true;                                    \
-    static constexpr bool has_infinity = true;                                 \
-    static constexpr bool has_quiet_NaN = true;                                \
-    static constexpr int digits = mantissa;                                    \
-    static constexpr int max_exponent = exponent;                              \
-    static constexpr int min_exponent = 3 - exponent;                          \
-    static constexpr T max() {                                                 \
-      return __builtin_bit_cast(T, Bits(MAX));                                 \
-    }                                                                          \
-    static constexpr T min() {                                                 \
-      return __builtin_bit_cast(T, Bits(MIN));                                 \
-    }                                                                          \
-    static constexpr T lowest() {                                              \
-      return -max();                                                           \
-    }                                                                          \
-    static constexpr T infinity() {                                            \
-      return __builtin_bit_cast(T, Bits(INF));                                 \
-    }                                                                          \
-    static constexpr T quiet_NaN() {                                           \
-      return __builtin_bit_cast(T, Bits(QNAN));                                \
-    }                                                                          \
-    static constexpr T signaling_NaN() {                                       \
-      return __builtin_bit_cast(T, Bits(INF | 1));                             \
-    }                                                                          \
-    static constexpr T epsilon() {                                             \
-      return __builtin_bit_cast(T, Bits(EPS));                                 \
-    }                                                                          \
-    static constexpr T denorm_min() {                                          \
-      return __builtin_bit_cast(T, Bits(1));                                   \
-    }                                                                          \
+#define SM_FLOAT_LIMITS(T, Bits, mantissa, exponent, MAX, MIN, INF, QNAN, EPS)          \
+  template <>                                                                           \
+  struct numeric_limits<T> {                                                            \
+    static constexpr bool is_specialized = true;                                        \
+    static constexpr bool is_integer = false;                                           \
+    static constexpr bool is_signed = true;                                             \
+    static constexpr bool has_infinity = true;                                          \
+    static constexpr bool has_quiet_NaN = true;                                         \
+    static constexpr int digits = mantissa;                                             \
+    static constexpr int max_exponent = exponent;                                       \
+    static constexpr int min_exponent = 3 - exponent;                                   \
+    static constexpr T max() { return __builtin_bit_cast(T, Bits(MAX)); }               \
+    static constexpr T min() { return __builtin_bit_cast(T, Bits(MIN)); }               \
+    static constexpr T lowest() { return -max(); }                                      \
+    static constexpr T infinity() { return __builtin_bit_cast(T, Bits(INF)); }          \
+    static constexpr T quiet_NaN() { return __builtin_bit_cast(T, Bits(QNAN)); }        \
+    static constexpr T signaling_NaN() { return __builtin_bit_cast(T, Bits(INF | 1)); } \
+    static constexpr T epsilon() { return __builtin_bit_cast(T, Bits(EPS)); }           \
+    static constexpr T denorm_min() { return __builtin_bit_cast(T, Bits(1)); }          \
   };
 SM_FLOAT_LIMITS(float, uint, 24, 128, 0x7f7fffff, 0x00800000, 0x7f800000, 0x7fc00000, 0x34000000)
 SM_FLOAT_LIMITS(half, ushort, 11, 16, 0x7bff, 0x0400, 0x7c00, 0x7e00, 0x1400)

@@ -28,12 +28,8 @@ struct packed_vec;
       for (int i = 0; i < N; ++i) r.softmetal_v[i] = softmetal_v[i];                 \
       return r;                                                                      \
     }                                                                                \
-    constexpr T& operator[](size_t i) {                                              \
-      return softmetal_v[i];                                                         \
-    }                                                                                \
-    constexpr const T& operator[](size_t i) const {                                  \
-      return softmetal_v[i];                                                         \
-    }                                                                                \
+    constexpr T& operator[](size_t i) { return softmetal_v[i]; }                     \
+    constexpr const T& operator[](size_t i) const { return softmetal_v[i]; }         \
     SWIZZLES                                                                         \
   };
 SM_PACKED(2, SM_SWIZZLES_OF_2)
@@ -81,8 +77,8 @@ SM_PACKED_TYPES(float)
     return a op vec<T, N>(b);                                                       \
   }                                                                                 \
   template <class T, int N>                                                         \
-  constexpr packed_vec<T, N>& operator op##=(packed_vec<T, N>& a,                   \
-                                             softmetal::identity_t<vec<T, N>> b) {  \
+  constexpr packed_vec<T, N>& operator op## =                                       \
+      (packed_vec<T, N> & a, softmetal::identity_t<vec<T, N>> b) {                  \
     return a = vec<T, N>(a) op b;                                                   \
   }
 SM_PACKED_ARITHMETIC(+)

@@ -52,38 +52,34 @@ namespace metal {
 // A vector of three takes the room of four. Copies are written out, not trivial, because of
 // `*(device float4*)p` with a misaligned p: the compiler checks the alignment of an object
 // (-fsanitize=alignment) only where a function or member of it is used.
-#define SM_VECTOR(N, room, SWIZZLES)                                                 \
-  template <class T>                                                                 \
-  struct alignas(sizeof(T) * room) vec<T, N> {                                       \
-    T softmetal_v[N];                                                                \
-                                                                                     \
-    vec() = default;                                                                 \
-    constexpr vec(const vec& other) : softmetal_v{} {                                \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];             \
-    }                                                                                \
-    constexpr vec& operator=(const vec& other) {                                     \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];             \
-      return *this;                                                                  \
-    }                                                                                \
-    constexpr vec(T value) : softmetal_v{} {                                         \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = value;                            \
-    }                                                                                \
-    template <class A, class B, class... Rest,                                       \
-              enable_if_t<softmetal::total<A, B, Rest...>::count == N, bool> = true> \
-    constexpr vec(A a, B b, Rest... rest) : softmetal_v{} {                          \
-      softmetal::fill(softmetal_v, a, b, rest...);                                   \
-    }                                                                                \
-    template <class U>                                                               \
-    constexpr explicit vec(vec<U, N> other) : softmetal_v{} {                        \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = T(other.softmetal_v[i]);          \
-    }                                                                                \
-    constexpr T& operator[](size_t i) {                                              \
-      return softmetal::element(softmetal_v, i);                                     \
-    }                                                                                \
-    constexpr const T& operator[](size_t i) const {                                  \
-      return softmetal::element(softmetal_v, i);                                     \
-    }                                                                                \
-    SWIZZLES                                                                         \
+#define SM_VECTOR(N, room, SWIZZLES)                                                             \
+  template <class T>                                                                             \
+  struct alignas(sizeof(T) * room) vec<T, N> {                                                   \
+    T softmetal_v[N];                                                                            \
+                                                                                                 \
+    vec() = default;                                                                             \
+    constexpr vec(const vec& other) : softmetal_v{} {                                            \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];                         \
+    }                                                                                            \
+    constexpr vec& operator=(const vec& other) {                                                 \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];                         \
+      return *this;                                                                              \
+    }                                                                                            \
+    constexpr vec(T value) : softmetal_v{} {                                                     \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = value;                                        \
+    }                                                                                            \
+    template <class A, class B, class... Rest,                                                   \
+              enable_if_t<softmetal::total<A, B, Rest...>::count == N, bool> = true>             \
+    constexpr vec(A a, B b, Rest... rest) : softmetal_v{} {                                      \
+      softmetal::fill(softmetal_v, a, b, rest...);                                               \
+    }                                                                                            \
+    template <class U>                                                                           \
+    constexpr explicit vec(vec<U, N> other) : softmetal_v{} {                                    \
+      for (int i = 0; i < N; ++i) softmetal_v[i] = T(other.softmetal_v[i]);                      \
+    }                                                                                            \
+    constexpr T& operator[](size_t i) { return softmetal::element(softmetal_v, i); }             \
+    constexpr const T& operator[](size_t i) const { return softmetal::element(softmetal_v, i); } \
+    SWIZZLES                                                                                     \
   };
 SM_VECTOR(2, 2, SM_SWIZZLES_OF_2)
 SM_VECTOR(3, 4, SM_SWIZZLES_OF_3)

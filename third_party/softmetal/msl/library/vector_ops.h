@@ -37,11 +37,11 @@ namespace metal {
   constexpr vec<Result, N> operator op(softmetal::identity_t<T> a, vec<T, N> b) { \
     return vec<T, N>(a) op b;                                                     \
   }
-#define SM_ARITHMETIC(op, expression)                                                     \
-  SM_BINARY(op, T, expression)                                                            \
-  template <class T, int N>                                                               \
-  constexpr vec<T, N>& operator op##=(vec<T, N>& a, softmetal::identity_t<vec<T, N>> b) { \
-    return a = a op b;                                                                    \
+#define SM_ARITHMETIC(op, expression)                                                        \
+  SM_BINARY(op, T, expression)                                                               \
+  template <class T, int N>                                                                  \
+  constexpr vec<T, N>& operator op## = (vec<T, N> & a, softmetal::identity_t<vec<T, N>> b) { \
+    return a = a op b;                                                                       \
   }
 SM_ARITHMETIC(+, p + q)
 SM_ARITHMETIC(-, p - q)
