@@ -27,6 +27,8 @@ PYBIND11_MODULE(_C, m) {
         py::dict d;
         d["name"] = facts.name;
         d["unified_memory"] = facts.unified_memory;
+        d["metal3"] = facts.metal3;
+        d["argument_buffers_tier"] = facts.argument_buffers_tier;
         d["recommended_working_set_bytes"] = facts.recommended_working_set_bytes;
         d["max_buffer_bytes"] = facts.max_buffer_bytes;
         d["max_threadgroup_memory_bytes"] = facts.max_threadgroup_memory_bytes;

@@ -69,6 +69,8 @@ def test_device_info_names_a_software_device():
     assert info["software"] is LINUX
     assert ("software" in info["name"]) is LINUX
     assert info["max_threadgroup_memory_bytes"] >= 32768
+    if LINUX:
+        assert (info["metal3"], info["argument_buffers_tier"]) == (True, 2)
 
 
 def test_unknown_attributes():

@@ -22,6 +22,8 @@ DeviceFacts device_facts() {
     id<MTLDevice> d = device();
     return {[[d name] UTF8String],
             static_cast<bool>([d hasUnifiedMemory]),
+            static_cast<bool>([d supportsFamily:MTLGPUFamilyMetal3]),
+            [d argumentBuffersSupport] == MTLArgumentBuffersTier2 ? 2 : 1,
             [d recommendedMaxWorkingSetSize],
             [d maxBufferLength],
             [d maxThreadgroupMemoryLength]};

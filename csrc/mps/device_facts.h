@@ -9,6 +9,8 @@ namespace mps_ds::mps {
 struct DeviceFacts {
   std::string name;
   bool unified_memory;
+  bool metal3;                // the family MTLGPUFamilyMetal3
+  int argument_buffers_tier;  // kernels that follow pointers in tables need 2
   uint64_t recommended_working_set_bytes;
   uint64_t max_buffer_bytes;
   uint64_t max_threadgroup_memory_bytes;

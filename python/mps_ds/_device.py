@@ -12,7 +12,8 @@ def device_info() -> dict[str, Any]:
 
     Returns:
         `name` (the chip), `software` (True: a stand-in on the CPU that proves correctness and never
-        speed), `macos` (its version, "" elsewhere), `unified_memory`, and in bytes
+        speed), `macos` (its version, "" elsewhere), `unified_memory`, `metal3` and
+        `argument_buffers_tier` (the kernels need True and 2), and in bytes
         `recommended_working_set_bytes`, `max_buffer_bytes`, `max_threadgroup_memory_bytes`.
 
     Raises:

@@ -58,6 +58,10 @@ static SMDevice* g_device;
   return physical_memory() / 4 * 3;
 }
 
+- (MTLArgumentBuffersTier)argumentBuffersSupport {
+  return MTLArgumentBuffersTier2;  // what kernels that follow pointers in buffers need
+}
+
 - (NSUInteger)maxThreadgroupMemoryLength {
   return SM_MAX_THREADGROUP_MEMORY;
 }

@@ -36,6 +36,11 @@ typedef NS_ENUM(NSInteger, MTLGPUFamily) {
   MTLGPUFamilyMetal3 API_AVAILABLE(macos(13.0), ios(16.0)) = 5001,
 } API_AVAILABLE(macos(10.15), ios(13.0));
 
+typedef NS_ENUM(NSUInteger, MTLArgumentBuffersTier) {
+  MTLArgumentBuffersTier1 = 0,
+  MTLArgumentBuffersTier2 = 1,
+} API_AVAILABLE(macos(10.13), ios(11.0));
+
 typedef NS_OPTIONS(NSUInteger, MTLPipelineOption) {
   MTLPipelineOptionNone = 0,
   MTLPipelineOptionArgumentInfo = 1 << 0,
@@ -56,6 +61,8 @@ API_AVAILABLE(macos(10.11), ios(8.0))
 @property(readonly) BOOL hasUnifiedMemory API_AVAILABLE(macos(10.15), ios(13.0));
 @property(readonly)
     uint64_t recommendedMaxWorkingSetSize API_AVAILABLE(macos(10.12), macCatalyst(13.0), ios(16.0));
+@property(readonly)
+    MTLArgumentBuffersTier argumentBuffersSupport API_AVAILABLE(macos(10.13), ios(11.0));
 @property(readonly) NSUInteger maxThreadgroupMemoryLength API_AVAILABLE(macos(10.13), ios(11.0));
 @property(readonly) NSUInteger maxBufferLength API_AVAILABLE(macos(10.14), ios(12.0));
 @property(readonly) NSUInteger currentAllocatedSize API_AVAILABLE(macos(10.13), ios(11.0));
