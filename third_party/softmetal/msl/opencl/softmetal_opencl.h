@@ -67,29 +67,19 @@ SM_VECTORS(float)
 #define SM_FUNCTION3(name)             \
   template <class A, class B, class C> \
   decltype(A() + B() + C()) name(A, B, C);
-#define SM_MATH                                                                               \
-  SM_FUNCTION1(acos)                                                                          \
-  SM_FUNCTION1(asin)                                                                          \
-  SM_FUNCTION1(atan)                                                                          \
-  SM_FUNCTION1(abs)                                                                           \
-  SM_FUNCTION1(ceil)                                                                          \
-  SM_FUNCTION1(cos)                                                                           \
-  SM_FUNCTION1(exp)                                                                           \
-  SM_FUNCTION1(exp2)                                                                          \
-  SM_FUNCTION1(exp10)                                                                         \
-  SM_FUNCTION1(fabs)                                                                          \
-  SM_FUNCTION1(floor)                                                                         \
-  SM_FUNCTION1(fract)                                                                         \
-  SM_FUNCTION1(log)                                                                           \
-  SM_FUNCTION1(log2)                                                                          \
-  SM_FUNCTION1(log10)                                                                         \
-  SM_FUNCTION1(rint)                                                                          \
-  SM_FUNCTION1(round) SM_FUNCTION1(rsqrt) SM_FUNCTION1(saturate) SM_FUNCTION1(sign)           \
-      SM_FUNCTION1(sin) SM_FUNCTION1(sqrt) SM_FUNCTION1(tan) SM_FUNCTION1(tanh)               \
-          SM_FUNCTION1(trunc) SM_FUNCTION2(atan2) SM_FUNCTION2(copysign) SM_FUNCTION2(divide) \
-              SM_FUNCTION2(fmax) SM_FUNCTION2(fmin) SM_FUNCTION2(fmod) SM_FUNCTION2(max)      \
-                  SM_FUNCTION2(min) SM_FUNCTION2(pow) SM_FUNCTION2(powr) SM_FUNCTION3(clamp)  \
-                      SM_FUNCTION3(fma) SM_FUNCTION3(mix) SM_FUNCTION3(max3) SM_FUNCTION3(min3)
+// clang-format off: it moves the list anew each time
+#define SM_MATH \
+  SM_FUNCTION1(acos) SM_FUNCTION1(asin) SM_FUNCTION1(atan) SM_FUNCTION1(abs) \
+  SM_FUNCTION1(ceil) SM_FUNCTION1(cos) SM_FUNCTION1(exp) SM_FUNCTION1(exp2) \
+  SM_FUNCTION1(exp10) SM_FUNCTION1(fabs) SM_FUNCTION1(floor) SM_FUNCTION1(fract) \
+  SM_FUNCTION1(log) SM_FUNCTION1(log2) SM_FUNCTION1(log10) SM_FUNCTION1(rint) \
+  SM_FUNCTION1(round) SM_FUNCTION1(rsqrt) SM_FUNCTION1(saturate) SM_FUNCTION1(sign) \
+  SM_FUNCTION1(sin) SM_FUNCTION1(sqrt) SM_FUNCTION1(tan) SM_FUNCTION1(tanh) \
+  SM_FUNCTION1(trunc) SM_FUNCTION2(atan2) SM_FUNCTION2(copysign) SM_FUNCTION2(divide) \
+  SM_FUNCTION2(fmax) SM_FUNCTION2(fmin) SM_FUNCTION2(fmod) SM_FUNCTION2(max) \
+  SM_FUNCTION2(min) SM_FUNCTION2(pow) SM_FUNCTION2(powr) SM_FUNCTION3(clamp) \
+  SM_FUNCTION3(fma) SM_FUNCTION3(mix) SM_FUNCTION3(max3) SM_FUNCTION3(min3)
+// clang-format on
 SM_MATH
 namespace precise {
 SM_MATH
