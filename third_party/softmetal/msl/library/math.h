@@ -8,30 +8,16 @@
 #include "vector_ops.h"
 
 // Functions of one, two and three floats, by name.
-#define SM_MATH1(X)                                                                         \
-  X(acos)                                                                                   \
-  X(acosh)                                                                                  \
-  X(asin)                                                                                   \
-  X(asinh)                                                                                  \
-  X(atan)                                                                                   \
-  X(atanh)                                                                                  \
-  X(ceil)                                                                                   \
-  X(cos)                                                                                    \
-  X(cosh)                                                                                   \
-  X(cospi)                                                                                  \
-  X(exp)                                                                                    \
-  X(exp2)                                                                                   \
-  X(exp10)                                                                                  \
-  X(fabs)                                                                                   \
-  X(abs)                                                                                    \
-  X(floor)                                                                                  \
-  X(fract)                                                                                  \
-  X(log)                                                                                    \
-  X(log2) X(log10) X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) X(sinpi) X(sqrt) X(tan) \
-      X(tanh) X(tanpi) X(trunc) X(saturate)
+// clang-format off: it moves the lists anew each time
+#define SM_MATH1(X) \
+  X(acos) X(acosh) X(asin) X(asinh) X(atan) X(atanh) X(ceil) X(cos) X(cosh) X(cospi) \
+  X(exp) X(exp2) X(exp10) X(fabs) X(abs) X(floor) X(fract) X(log) X(log2) X(log10) \
+  X(rint) X(round) X(rsqrt) X(sign) X(sin) X(sinh) X(sinpi) X(sqrt) X(tan) X(tanh) \
+  X(tanpi) X(trunc) X(saturate)
 #define SM_MATH2(X) \
-  X(atan2)          \
-  X(copysign) X(divide) X(fdim) X(fmax) X(fmin) X(fmod) X(max) X(min) X(pow) X(powr) X(step)
+  X(atan2) X(copysign) X(divide) X(fdim) X(fmax) X(fmin) X(fmod) X(max) X(min) X(pow) \
+  X(powr) X(step)
+// clang-format on
 #define SM_MATH3(X) \
   X(clamp) X(fmax3) X(fmin3) X(fmedian3) X(max3) X(min3) X(median3) X(mix) X(smoothstep)
 
