@@ -34,10 +34,9 @@ if(NOT probing)  # CMake's own probes pass flags that clang does not use
 endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-# Our pyconfig.h before this machine's. Debian's libc++, if installed, is configured for Linux: name
-# the SDK's. gnu++20, because the SDK's math.h has no NAN in strict C++20; and, like Apple's clang,
-# no sized deallocation.
-set(headers "-nostdinc++ -isystem ${work}/sdk/usr/include/c++/v1 -isystem ${CMAKE_CURRENT_LIST_DIR}/python")
+# Debian's libc++, if installed, is configured for Linux: name the SDK's. gnu++20, because the SDK's
+# math.h has no NAN in strict C++20; and, like Apple's clang, no sized deallocation.
+set(headers "-nostdinc++ -isystem ${work}/sdk/usr/include/c++/v1")
 set(CMAKE_CXX_FLAGS_INIT "${headers} -fno-sized-deallocation")
 set(CMAKE_OBJCXX_FLAGS_INIT "${headers} -fno-sized-deallocation")
 set(CMAKE_CXX_EXTENSIONS ON)
@@ -56,4 +55,7 @@ set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(PYBIND11_USE_CROSSCOMPILING ON)
+foreach(python Python Python3)  # the headers of the Python that runs the build, but for pyconfig.h
+  set(${python}_INCLUDE_DIR "${work}/python" CACHE PATH "")
+endforeach()
 set(MPS_DS_TORCH_FOLDER "${work}/parts/torch/torch")

@@ -22,6 +22,7 @@ from .paths import (
     tool,
 )
 
+PYTHON_HEADERS = WORK / "python"
 PYTHON_SYMBOLS = WORK / "python.symbols"
 
 
@@ -46,6 +47,15 @@ def lay_headers() -> None:
         framework = SDK / "System" / "Library" / "Frameworks" / f"{name}.framework"
         framework.mkdir(parents=True)
         (framework / "Headers").symlink_to(headers)
+
+
+def lay_python() -> None:
+    """Python's headers with our pyconfig.h, which they look for beside themselves."""
+    headers = Path(sysconfig.get_paths()["include"])
+    shutil.rmtree(PYTHON_HEADERS, ignore_errors=True)
+    link_all(headers, PYTHON_HEADERS)
+    (PYTHON_HEADERS / "pyconfig.h").unlink()
+    (PYTHON_HEADERS / "pyconfig.h").symlink_to(SOURCES / "python" / "pyconfig.h")
 
 
 def witnesses() -> list[Path]:
@@ -113,6 +123,7 @@ def make() -> None:
         json.dumps({"Version": OLDEST_MACOS, "MaximumDeploymentTarget": f"{OLDEST_MACOS}.99"})
     )
     lay_headers()
+    lay_python()
     lay_stubs()
     build_runtime()
     symbols = python_symbols()
