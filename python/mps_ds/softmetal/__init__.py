@@ -44,6 +44,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from . import _built  # noqa: F401
 from ._C import (
     STORAGE_MANAGED,
     STORAGE_PRIVATE,
