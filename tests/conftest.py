@@ -1,10 +1,16 @@
-"""The tests run on an `mps` device: a Mac's own, or the software one that a build on Linux has."""
+"""The tests run on an `mps` device: a Mac's own, or the software one that a build on Linux has.
+
+`--cpu-only` leaves out what needs the `mps` device, for Macs whose GPU cannot run it
+(tools/probe_gpu.py says which).
+"""
 
 import sys
 
 import pytest
 
-if sys.platform != "darwin":
+if sys.platform == "darwin":
+    collect_ignore = ["softmetal", "softmps"]  # stand-ins for what a Mac has
+else:
     try:
         import mps_ds.softmps  # noqa: F401
     except ImportError as error:  # a CPU-only build: only its tests can run
@@ -12,6 +18,15 @@ if sys.platform != "darwin":
             raise
 
 import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-only", action="store_true", help="skip what needs the mps device")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("cpu_only"):
+        torch.backends.mps.is_available = lambda: False
 
 
 @pytest.fixture(params=["mps", "cpu"])
