@@ -6,6 +6,7 @@
     checks/        the checks, each a function that returns figures and bounds
     gpt.py, training.py, opticks.txt   a real training run: small model, real text
     report.py, progress.py             what is printed, and the JSON file
+    attachment.py, anonymous.py        the file for an issue, without names of people and places
 
 Nothing here imports torch before the diagnosis has said that it can be imported.
 """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from mps_ds.selftest import diagnosis
+from mps_ds.selftest import attachment, diagnosis
 from mps_ds.selftest.machine import Machine, gather
 from mps_ds.selftest.report import FAILED, PASSED, SKIPPED, Report, Result, print_result
 
@@ -108,6 +108,13 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="write everything to FILE as well"
     )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write FILE to attach to an issue: the same, with versions and environment variables, "
+        "without user names and paths",
+    )
     parser.add_argument("--quick", action="store_true", help="leave out the training run")
     return parser.parse_args(arguments)
 
@@ -136,6 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("mps_ds cannot work here; no check was run.")
     if options.json:
         report.write_json(options.json)
+    if options.report:
+        attachment.write(report, options.report)
+        print(f"{options.report} can be attached to an issue.")
     if not report.usable:
         return EXIT_CANNOT_WORK
     return EXIT_PASSED if report.passed else EXIT_FAILED
