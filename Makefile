@@ -46,7 +46,7 @@ dev:  ## build into build/stage for quick turns: PYTHONPATH=build/stage .venv/bi
 	@tools/setup.sh tools
 	@PATH="$(abspath $(VENV))/bin:$$PATH" PYTHON="$(abspath $(PY))" tools/stage.sh build/dev build/stage
 
-macos-wheel:  ## build the wheel for macOS on this Linux machine and check it (downloads 350 MB once)
+macos-wheel:  ## build the wheel for macOS on this Linux machine and check it (downloads 330 MB once)
 	@tools/setup.sh tools
 	@PYTHONPATH=tools "$(PY)" -m macos wheel
 
