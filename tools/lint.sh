@@ -30,6 +30,8 @@ case "$mode" in
     step "ruff format" "make format" "$python" -m ruff format --quiet --diff .
     step "clang-format" "make format" clang_format --dry-run -Werror
     step "mypy" "as the messages say" "$python" -m mypy --no-error-summary
+    step "workflows" "as the messages say" "$bin/check-jsonschema" --quiet \
+      --builtin-schema vendor.github-workflows .github/workflows/*.yml
     step "kernels" "as the messages say" "$python" tools/msl_lint
     ;;
   fix)
