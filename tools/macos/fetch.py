@@ -135,6 +135,8 @@ def install_llvm() -> None:
 
 def fetch() -> None:
     """Get every part that is missing."""
+    if not sys.platform.startswith("linux"):
+        raise MissingTool("this is the build on Linux; a Mac builds with: pip wheel --no-deps .")
     install_llvm()
     for wheel in wheels():
         fetch_wheel(wheel)
