@@ -1,23 +1,17 @@
 """The tests run on an `mps` device: a Mac's own, or the software one that a build on Linux has.
 
-`--cpu-only` leaves out what needs the `mps` device, for Macs whose GPU cannot run it
-(tools/probe_gpu.py says which).
+`--cpu-only` leaves out what needs the `mps` device: for Macs whose GPU cannot run it
+(tools/probe_gpu.py says which), and for versions of PyTorch that the software one was not built for.
 """
 
+import functools
 import sys
 
 import pytest
+import torch
 
 if sys.platform == "darwin":
     collect_ignore = ["softmetal", "softmps"]  # stand-ins for what a Mac has
-else:
-    try:
-        import mps_ds.softmps  # noqa: F401
-    except ImportError as error:  # a CPU-only build: only its tests can run
-        if "MPS_DS_BUILD" not in str(error):
-            raise
-
-import torch
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +20,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("cpu_only"):
-        torch.backends.mps.is_available = lambda: False
+        # PyTorch caches the answer, and torch.compile looks for the function below the cache.
+        torch.backends.mps.is_available = functools.cache(lambda: False)
+    elif sys.platform != "darwin":
+        try:
+            import mps_ds.softmps  # noqa: F401
+        except ImportError as error:  # a CPU-only build: only its tests can run
+            if "MPS_DS_BUILD" not in str(error):
+                raise
 
 
 @pytest.fixture(params=["mps", "cpu"])
