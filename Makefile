@@ -14,7 +14,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help selftest test test-all lint format build dev macos-wheel clean
+.PHONY: help selftest test test-all stable-abi lint format build dev macos-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(firstword $(MAKEFILE_LIST))
@@ -31,7 +31,11 @@ test-all: lint  ## the same with the tests that take long
 	@tools/setup.sh test
 	@"$(PY)" -m pytest $(ARGS)
 
-lint:  ## ruff, mypy and clang-format; changes nothing
+stable-abi:  ## one binary on PyTorch 2.10 and on the newest (14 GB of disk on Linux x86-64)
+	@tools/setup.sh install
+	@tools/stable_abi.sh $(VERSIONS)
+
+lint:  ## ruff, mypy, clang-format, workflows, kernels; changes nothing
 	@tools/setup.sh tools
 	@tools/lint.sh check "$(PY)"
 
