@@ -10,10 +10,24 @@ void check_adam_options(const AdamOptions& o) {
   MPS_DS_CHECK(std::isfinite(o.lr) && o.lr >= 0, "lr is ", o.lr, "; it must be finite and >= 0");
   MPS_DS_CHECK(o.beta1 >= 0 && o.beta1 < 1, "beta1 is ", o.beta1, "; it must be in [0, 1)");
   MPS_DS_CHECK(o.beta2 >= 0 && o.beta2 < 1, "beta2 is ", o.beta2, "; it must be in [0, 1)");
-  MPS_DS_CHECK(std::isfinite(o.eps) && o.eps >= 0, "eps is ", o.eps,
-               "; it must be finite and >= 0");
+  // Smaller ones are subnormal: flushed by a GPU, and their inverse is not finite.
+  MPS_DS_CHECK(o.eps == 0 || (std::isfinite(o.eps) && o.eps >= 0x1p-126), "eps is ", o.eps,
+               "; it must be 0, or finite and at least 1.2e-38");
   MPS_DS_CHECK(std::isfinite(o.weight_decay), "weight_decay is ", o.weight_decay,
                "; it must be finite");
+}
+
+std::vector<AdamOptions> unpack_adam_options(const std::vector<double>& numbers) {
+  constexpr size_t kNumbers = 8;
+  MPS_DS_CHECK(numbers.size() % kNumbers == 0, "options has ", numbers.size(),
+               " entries; there must be ", kNumbers, " for each param group");
+  std::vector<AdamOptions> groups;
+  for (size_t at = 0; at < numbers.size(); at += kNumbers) {
+    const double* n = &numbers[at];
+    groups.push_back({n[0], n[1], n[2], n[3], n[4], n[5] != 0, n[6] != 0, n[7] != 0});
+    check_adam_options(groups.back());
+  }
+  return groups;
 }
 
 namespace {

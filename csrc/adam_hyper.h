@@ -22,6 +22,10 @@ struct AdamOptions {
   bool maximize;
 };
 
+// From lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize of each param
+// group, one after the other. Checks them.
+std::vector<AdamOptions> unpack_adam_options(const std::vector<double>& numbers);
+
 // Raises for what no Adam step can mean: negative or non-finite lr, eps; betas outside [0, 1).
 void check_adam_options(const AdamOptions& options);
 

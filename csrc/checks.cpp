@@ -41,8 +41,9 @@ bool surely_apart(const Tensor& tensor) {
 }
 
 bool is_dense(const Extent& extent) {
-  return extent.end - extent.begin ==
-         extent.tensor->numel() * static_cast<int64_t>(extent.tensor->element_size());
+  const int64_t bytes =
+      extent.tensor->numel() * static_cast<int64_t>(extent.tensor->element_size());
+  return extent.end - extent.begin == bytes && surely_apart(*extent.tensor);
 }
 
 [[noreturn]] void fail_shared(const Extent& a, const Extent& b) {

@@ -33,6 +33,11 @@ STABLE_TORCH_LIBRARY(mps_ds, m) {
       "int[] steps, float lr, float beta1, float beta2, float eps, float weight_decay, "
       "bool adam_w_mode, bool bias_correction, bool maximize) -> ()");
 
+  // The same on the CPU for params of several groups; `options` as in _adam_plan_step.
+  m.def(
+      "_adam_groups_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, "
+      "Tensor(c!)[] exp_avg_sqs, int[] groups, int[] steps, float[] options) -> ()");
+
   // The same with tables that outlive the step. Private: what a plan writes stands in no schema.
   // Registers params and their states; `groups[i]` is the param group of params[i]. A handle.
   m.def(

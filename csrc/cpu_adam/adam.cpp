@@ -60,6 +60,34 @@ void step_tensor(const AdamLists& lists, size_t i, const AdamHyper& hyper) {
   });
 }
 
+// Checks everything, then writes.
+void adam_groups(const AdamLists& lists, const std::vector<int64_t>& group_of,
+                 const std::vector<int64_t>& steps, const std::vector<AdamOptions>& groups) {
+  check_adam_lists(lists, DeviceType::CPU);
+  const size_t count = lists.params.size();
+  const std::vector<int64_t> step_of = expand_steps(steps, count);
+  check_length("groups", group_of.size(), count, "params");
+
+  AdamHypers hypers(groups);
+  std::vector<uint32_t> hyper_of(count);
+  std::vector<Extent> extents;
+  for (size_t i = 0; i < count; ++i) {
+    hyper_of[i] = hypers.index(group_of[i], step_of[i]);
+    if (lists.params[i].numel() == 0) continue;
+    const auto add = [&](const Tensor& tensor, const char* list, Access access) {
+      // One address space: byte offsets from 0 tell all storages apart.
+      extents.push_back(extent_of(tensor, {list, i}, access, nullptr,
+                                  reinterpret_cast<int64_t>(tensor.const_data_ptr())));
+    };
+    add(lists.params[i], "params", Access::kWrite);
+    add(lists.grads[i], "grads", Access::kRead);
+    add(lists.exp_avgs[i], "exp_avgs", Access::kWrite);
+    add(lists.exp_avg_sqs[i], "exp_avg_sqs", Access::kWrite);
+  }
+  check_disjoint(std::move(extents));
+  for (size_t i = 0; i < count; ++i) step_tensor(lists, i, hypers.table()[hyper_of[i]]);
+}
+
 void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
               const Tensors& exp_avg_sqs, const std::vector<int64_t>& steps, double lr,
               double beta1, double beta2, double eps, double weight_decay, bool adam_w_mode,
@@ -67,32 +95,19 @@ void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_av
   const std::vector<AdamOptions> groups{
       {lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize}};
   check_adam_options(groups[0]);
-  const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs};
-  check_adam_lists(lists, DeviceType::CPU);
-  const std::vector<int64_t> step_of = expand_steps(steps, params.size());
+  adam_groups({params, grads, exp_avgs, exp_avg_sqs}, std::vector<int64_t>(params.size(), 0), steps,
+              groups);
+}
 
-  AdamHypers hypers(groups);
-  std::vector<uint32_t> hyper_of(params.size());
-  std::vector<Extent> extents;
-  for (size_t i = 0; i < params.size(); ++i) {
-    hyper_of[i] = hypers.index(0, step_of[i]);
-    if (params[i].numel() == 0) continue;
-    const auto add = [&](const Tensor& tensor, const char* list, Access access) {
-      // One address space: byte offsets from 0 tell all storages apart.
-      extents.push_back(extent_of(tensor, {list, i}, access, nullptr,
-                                  reinterpret_cast<int64_t>(tensor.const_data_ptr())));
-    };
-    add(params[i], "params", Access::kWrite);
-    add(grads[i], "grads", Access::kRead);
-    add(exp_avgs[i], "exp_avgs", Access::kWrite);
-    add(exp_avg_sqs[i], "exp_avg_sqs", Access::kWrite);
-  }
-  check_disjoint(std::move(extents));
-  for (size_t i = 0; i < params.size(); ++i) step_tensor(lists, i, hypers.table()[hyper_of[i]]);
+void adam_groups_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
+                     const Tensors& exp_avg_sqs, const std::vector<int64_t>& groups,
+                     const std::vector<int64_t>& steps, const std::vector<double>& options) {
+  adam_groups({params, grads, exp_avgs, exp_avg_sqs}, groups, steps, unpack_adam_options(options));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CPU, m) {
   m.impl("adam_", TORCH_BOX(&adam_cpu));
+  m.impl("_adam_groups_", TORCH_BOX(&adam_groups_cpu));
 }
 
 }  // namespace

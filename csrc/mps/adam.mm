@@ -80,26 +80,12 @@ int64_t adam_plan(const Tensors& params, const Tensors& exp_avgs, const Tensors&
   }
 }
 
-constexpr size_t kOptions = 8;
-
-std::vector<AdamOptions> unpack(const std::vector<double>& options) {
-  MPS_DS_CHECK(options.size() % kOptions == 0, "options has ", options.size(),
-               " entries; there must be ", kOptions, " for each param group");
-  std::vector<AdamOptions> groups;
-  for (size_t at = 0; at < options.size(); at += kOptions) {
-    const double* o = &options[at];
-    groups.push_back({o[0], o[1], o[2], o[3], o[4], o[5] != 0, o[6] != 0, o[7] != 0});
-    check_adam_options(groups.back());
-  }
-  return groups;
-}
-
 int64_t adam_plan_step(int64_t handle, const Tensors& grads, const std::vector<int64_t>& rows,
                        const std::vector<int64_t>& steps, const std::vector<double>& options) {
   const std::shared_ptr<AdamPlan> plan = Plans::get().find(handle);
   const int64_t moved = plan->first_moved();
   if (moved >= 0) return moved;
-  const std::vector<AdamOptions> groups = unpack(options);
+  const std::vector<AdamOptions> groups = unpack_adam_options(options);
   const std::vector<int64_t> row_of = rows.empty() ? iota(plan->size()) : rows;
   check_length("grads", grads.size(), row_of.size(), rows.empty() ? "the plan" : "rows");
   check_length("steps", steps.size(), grads.size(), "grads");
@@ -120,6 +106,8 @@ STABLE_TORCH_LIBRARY_IMPL(mps_ds, MPS, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CompositeExplicitAutograd, m) {
+  // Gradients elsewhere: the params have moved too, which the plan says, or it names the gradient.
+  m.impl("_adam_plan_step", TORCH_BOX(&adam_plan_step));
   m.impl("_adam_plan_free", TORCH_BOX(&adam_plan_free));
 }
 

@@ -40,8 +40,8 @@ class AdamPlan {
  private:
   struct Member {
     std::vector<int64_t> sizes;
-    std::vector<int64_t> strides;  // the param's
-    const void* data[3];           // what the three data pointers were
+    std::vector<int64_t> strides[3];  // param, exp_avg, exp_avg_sq
+    const void* data[3];              // what the three data pointers were
     bool flat;     // one run of consecutive elements, in the same order, in all three
     bool aligned;  // to 16 bytes, all three
   };

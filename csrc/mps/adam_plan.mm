@@ -68,11 +68,11 @@ AdamPlan::AdamPlan(Tensors params, Tensors exp_avgs, Tensors exp_avg_sqs,
     const std::array<const Tensor*, 3> tensors{&params_[i], &exp_avgs_[i], &exp_avg_sqs_[i]};
     const char* const lists[3] = {"params", "exp_avgs", "exp_avg_sqs"};
     Member member{{params_[i].sizes().begin(), params_[i].sizes().end()}, {}, {}, true, true};
-    member.strides.assign(params_[i].strides().begin(), params_[i].strides().end());
     uint64_t address[3] = {};
     for (size_t k = 0; k < 3; ++k) {
       check_float32(*tensors[k], {lists[k], i}, DeviceType::MPS);
       check_same_shape(*tensors[k], {lists[k], i}, params_[i], {"params", i});
+      member.strides[k].assign(tensors[k]->strides().begin(), tensors[k]->strides().end());
       member.data[k] = tensors[k]->data_ptr();
       if (tensors[k]->numel() == 0) continue;
       address[k] = buffers_->add(add_written(*tensors[k], {lists[k], i}));
@@ -100,9 +100,12 @@ Place AdamPlan::add_written(const Tensor& tensor, ArgumentName name) {
 
 bool AdamPlan::moved(size_t i) const {
   const Member& member = members_[i];
-  return params_[i].data_ptr() != member.data[0] || exp_avgs_[i].data_ptr() != member.data[1] ||
-         exp_avg_sqs_[i].data_ptr() != member.data[2] || !equal(member.sizes, params_[i].sizes()) ||
-         !equal(member.strides, params_[i].strides());
+  const Tensor* tensors[3] = {&params_[i], &exp_avgs_[i], &exp_avg_sqs_[i]};
+  for (size_t k = 0; k < 3; ++k)
+    if (tensors[k]->data_ptr() != member.data[k] || !equal(member.sizes, tensors[k]->sizes()) ||
+        !equal(member.strides[k], tensors[k]->strides()))
+      return true;
+  return false;
 }
 
 int64_t AdamPlan::first_moved() const {
@@ -115,7 +118,7 @@ int64_t AdamPlan::first_moved() const {
 void AdamPlan::set_layout(AdamStepRow& row, Tables& tables, size_t i, const Tensor& grad) const {
   const Member& member = members_[i];
   std::vector<JointDim<4>> dims;
-  bool flat = member.flat && equal(member.strides, grad.strides());
+  bool flat = member.flat && equal(member.strides[0], grad.strides());
   if (!flat) {
     dims = joint_dims<4>({&params_[i], &grad, &exp_avgs_[i], &exp_avg_sqs_[i]});
     flat = is_flat(dims);

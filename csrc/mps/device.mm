@@ -8,6 +8,7 @@
 namespace mps_ds::mps {
 
 id<MTLDevice> device() {
+  // It needs CoreGraphics in the process, which PyTorch's MPS frameworks bring.
   static id<MTLDevice> const system = MTLCreateSystemDefaultDevice();
   MPS_DS_CHECK(system, "this machine has no Metal device");
   return system;

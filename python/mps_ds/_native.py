@@ -50,5 +50,6 @@ def _writes_only(op: torch._ops.OpOverload) -> None:
 
 
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
-_bump_versions(torch.ops.mps_ds.adam_.default)
-_writes_only(torch.ops.mps_ds.adam_.default)
+for _op in (torch.ops.mps_ds.adam_.default, torch.ops.mps_ds._adam_groups_.default):
+    _bump_versions(_op)
+    _writes_only(_op)

@@ -108,6 +108,9 @@ def test_an_output_with_one_element_in_several_places(device):
     arguments = lists(device, shape=(2, 2), count=1)
     arguments["exp_avg_sqs"] = [torch.zeros(5, device=device).as_strided((2, 2), (1, 1))]
     check_refused(arguments, r"exp_avg_sqs\[0\] and exp_avg_sqs\[0\] share memory")
+    arguments = lists(device, shape=(2, 2, 2), count=1)  # spans as many elements as it has
+    arguments["exp_avg_sqs"] = [torch.zeros(8, device=device).as_strided((2, 2, 2), (1, 1, 5))]
+    check_refused(arguments, r"exp_avg_sqs\[0\] and exp_avg_sqs\[0\] share memory")
 
 
 @pytest.mark.parametrize(
@@ -120,6 +123,7 @@ def test_an_output_with_one_element_in_several_places(device):
         ({"beta2": 1.5}, r"beta2 is 1.5"),
         ({"beta2": float("nan")}, r"beta2 is nan"),
         ({"eps": -1e-8}, r"eps is -1e-08"),
+        ({"eps": 1e-39}, r"eps is 1e-39; it must be 0, or finite and at least 1.2e-38"),
         ({"weight_decay": float("inf")}, r"weight_decay is inf"),
         ({"steps": 0}, r"step is 0; it counts from 1"),
         ({"steps": [1, 1, -3]}, r"step is -3"),

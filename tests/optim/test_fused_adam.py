@@ -1,5 +1,7 @@
 """FusedAdam as a torch.optim.Optimizer: trajectories, groups, step counts, what users change."""
 
+import copy
+
 import adam_reference as reference
 import numpy as np
 import pytest
@@ -373,3 +375,71 @@ def test_training_falls(device, n):
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize(("start", "end"), [("mps", "cpu"), ("cpu", "mps")])
+def test_a_model_and_its_states_may_change_devices(start, end):
+    if not torch.backends.mps.is_available():
+        pytest.skip("no mps device in this build")
+    params = make_params(start)
+    optimizer, exact = FusedAdam(params, lr=0.1), Float64Adam(params, lr=0.1, weight_decay=1e-2)
+    set_grads(params, 0)
+    optimizer.step()
+    exact.step(params)
+    for param in params:
+        param.data = param.data.to(end)
+        param.grad = None
+        for state in optimizer.state[param].values():
+            if isinstance(state, torch.Tensor):
+                state.data = state.data.to(end)
+    set_grads(params, 1)
+    optimizer.step()
+    exact.step(params)
+    exact.check(params)
+
+
+def test_an_emptied_state_begins_anew(device):
+    params = make_params(device, [(3,)])
+    optimizer = FusedAdam(params, lr=0.1)
+    set_grads(params, 0)
+    optimizer.step()
+    optimizer.state[params[0]].clear()
+    optimizer.step()
+    assert counts(optimizer, params) == [1]
+
+
+@pytest.mark.parametrize("change", ["transpose", "shrink", "reshape"])
+def test_a_state_changed_in_place_is_noticed(device, change):
+    params = make_params(device, [(4, 4)])
+    optimizer = FusedAdam(params, lr=0.1)
+    set_grads(params, 0)
+    optimizer.step()
+    mean = optimizer.state[params[0]]["exp_avg"]
+    values = mean.clone()
+    if change == "transpose":
+        expected = FusedAdam(copy.deepcopy(params), lr=0.1)
+        expected.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        copies = expected.param_groups[0]["params"]
+        expected.state[copies[0]]["exp_avg"] = values.t().contiguous()
+        mean.t_()
+        set_grads(params, 1)
+        set_grads(copies, 1)
+        optimizer.step()
+        expected.step()
+        assert torch.equal(params[0], copies[0])
+        return
+    if change == "shrink":
+        mean.set_(mean.untyped_storage(), 0, (2,), (1,))
+    else:
+        mean.data = values.view(16)
+    with pytest.raises(RuntimeError, match=r"exp_avgs\[0\] has shape"):
+        optimizer.step()
+
+
+def test_a_frozen_param_of_another_kind_is_no_obstacle(device):
+    params = make_params(device, [(3,)])
+    frozen = nn.Parameter(torch.ones(3, dtype=torch.bfloat16), requires_grad=False)
+    optimizer = FusedAdam([*params, frozen])
+    set_grads(params, 0)
+    optimizer.step()
+    assert counts(optimizer, params) == [1]

@@ -20,6 +20,9 @@ def make(device, count=2):
         ({"betas": (0.9, -0.1)}, "Invalid beta parameter at index 1: -0.1"),
         ({"eps": -1e-8}, "Invalid epsilon value"),
         ({"weight_decay": -0.1}, "Invalid weight_decay value"),
+        ({"lr": float("inf")}, "Invalid learning rate: inf"),
+        ({"betas": (0.9,)}, "there must be two"),
+        ({"eps": 1e-39}, "it must be 0, or finite and at least 1.2e-38"),
         ({"amsgrad": True}, "does not support amsgrad=True"),
         ({"capturable": True}, "does not support capturable=True"),
         ({"differentiable": True}, "does not support differentiable=True"),
@@ -105,3 +108,52 @@ def test_a_gradient_replaced_by_one_of_another_kind(device):
         optimizer.step()
     assert [optimizer.state[p]["step"] for p in params] == [1, 1]
     assert all(torch.equal(a, b) for a, b in zip(values, params, strict=True))
+
+
+def test_a_bad_option_of_one_group_stops_the_others_too(device):
+    params = make(device)
+    optimizer = FusedAdam([{"params": [p]} for p in params])
+    for param in params:
+        param.grad = torch.ones_like(param)
+    optimizer.param_groups[1]["lr"] = -1.0
+    with pytest.raises(ValueError, match="Invalid learning rate"):
+        optimizer.step()
+    optimizer.param_groups[1]["lr"] = 0.1
+    params[1].grad.data = torch.ones(3, device=device, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match=r"grads\[1\] is Half"):
+        optimizer.step()
+    assert all(torch.equal(p.detach().cpu(), torch.ones(3)) for p in params)
+    assert {s["step"] for s in optimizer.state.values()} == {0}
+
+
+def test_groups_that_share_memory(device):
+    flat = torch.ones(5, device=device)
+    params = [nn.Parameter(flat[:3]), nn.Parameter(flat[2:])]
+    optimizer = FusedAdam([{"params": [p]} for p in params])
+    for param in params:
+        param.grad = torch.ones_like(param)
+    with pytest.raises(RuntimeError, match=r"params\[1\] and params\[0\] share memory"):
+        optimizer.step()
+
+
+def test_options_switched_on_later(device):
+    params = make(device)
+    optimizer = FusedAdam(params)
+    optimizer.param_groups[0]["amsgrad"] = True
+    with pytest.raises(ValueError, match="does not support amsgrad=True"):
+        optimizer.step()
+
+
+def test_a_lazily_negated_param(device):
+    param = nn.Parameter(torch._neg_view(torch.ones(3, device=device)))
+    param.grad = torch.ones(3, device=device)
+    check_refused([param], r"params\[0\] is a lazily negated view")
+
+
+def test_a_wrapper_subclass(device):
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    param = nn.Parameter(TwoTensor(torch.ones(3, device=device), torch.ones(3, device=device)))
+    param.grad = torch.ones_like(param)
+    with pytest.raises(RuntimeError, match=r"params\[0\] is a TwoTensor"):
+        FusedAdam([param]).step()

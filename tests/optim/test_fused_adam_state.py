@@ -197,3 +197,116 @@ def test_amsgrad_states_are_refused(device):
     _, ours = make(device, FusedAdam)
     with pytest.raises(ValueError, match="does not support amsgrad"):
         ours.load_state_dict(optimizer.state_dict())
+
+
+def test_step_counts_are_saved_exactly_whatever_the_defaults(device):
+    params, optimizer = make(device, FusedAdam)
+    train(params, optimizer, 1)
+    for state in optimizer.state.values():
+        state["step"] = 1001
+    torch.set_default_dtype(torch.bfloat16)
+    torch.set_default_device(device)
+    try:
+        saved = optimizer.state_dict()
+    finally:
+        torch.set_default_dtype(torch.float32)
+        torch.set_default_device(None)
+    for state in saved["state"].values():
+        assert state["step"].item() == 1001
+        assert (state["step"].dtype, state["step"].device.type) == (torch.float32, "cpu")
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, None], ids=["deepcopy", "state dict"])
+def test_each_group_keeps_its_kind_of_weight_decay(again):
+    def group(**options):
+        return {"params": [nn.Parameter(torch.ones(1))], **options}
+
+    for options in ({"adam_w_mode": False}, {"decoupled_weight_decay": False}):
+        optimizer = FusedAdam([group(), group(**options)], lr=0.1, weight_decay=0.5)
+        if again is None:
+            optimizer.load_state_dict(optimizer.state_dict())
+        else:
+            optimizer = again(optimizer)
+        assert [g["adam_w_mode"] for g in optimizer.param_groups] == [True, False]
+        for g in optimizer.param_groups:
+            g["params"][0].grad = torch.zeros(1)
+        optimizer.step()
+        decayed, penalised = (g["params"][0].item() for g in optimizer.param_groups)
+        assert decayed == pytest.approx(0.95)
+        assert penalised == pytest.approx(0.9)
+
+
+def wrong_shape(saved):
+    saved["state"][0]["exp_avg"] = saved["state"][0]["exp_avg"][0]
+
+
+def wrong_optimizer(saved):
+    saved["state"][0] = {"momentum_buffer": torch.zeros(5, 3)}
+
+
+def fraction_of_a_step(saved):
+    saved["state"][0]["step"] = 2.7
+
+
+def amsgrad(saved):
+    saved["param_groups"][0]["amsgrad"] = True
+
+
+def negative_lr(saved):
+    saved["param_groups"][0]["lr"] = -1.0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (wrong_shape, r"'exp_avg' in the state of params\[0\] .* has shape \(3,\), .* \(5, 3\)"),
+        (
+            wrong_optimizer,
+            r"state of params\[0\] .* has no 'exp_avg'; it has \['momentum_buffer'\]",
+        ),
+        (fraction_of_a_step, r"'step' in the state of params\[0\] .* is 2.7"),
+        (amsgrad, "does not support amsgrad"),
+        (negative_lr, "Invalid learning rate: -1.0"),
+    ],
+)
+def test_what_cannot_be_loaded_changes_nothing(device, spoil, message):
+    params, optimizer = make(device, FusedAdam)
+    train(params, optimizer, 2)
+    foreign = copy.deepcopy(optimizer.state_dict())
+    for state in foreign["state"].values():
+        state["step"] = torch.tensor(40.0)
+    spoil(foreign)
+    before = copy.deepcopy(optimizer.state_dict())
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(foreign)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    for old, new in zip(before["state"].values(), after["state"].values(), strict=True):
+        assert all(torch.equal(old[key], new[key]) for key in old)
+    train(params, optimizer, 1)
+    assert {s["step"] for s in optimizer.state.values()} == {3}
+
+
+def test_a_tensor_lr_resumes_from_a_file_that_was_mapped_to_the_device(device):
+    params, optimizer = make(device, FusedAdam)
+    optimizer.param_groups[0]["lr"] = torch.tensor(0.5)
+    train(params, optimizer, 1)
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    optimizer.load_state_dict(torch.load(file, map_location=device))
+    assert optimizer.param_groups[0]["lr"].device.type == "cpu"
+    train(params, optimizer, 1)
+
+
+def test_a_capturable_checkpoint_of_adamw_loads(device):
+    params, optimizer = make(device, torch.optim.AdamW)
+    train(params, optimizer, 2)
+    saved = optimizer.state_dict()
+    saved["param_groups"][0]["capturable"] = True
+    for state in saved["state"].values():
+        state["step"] = state["step"].to(device)
+    params2, ours = make(device, FusedAdam)
+    ours.load_state_dict(saved)
+    train(params2, ours, 1)
+    assert {s["step"] for s in ours.state.values()} == {3}

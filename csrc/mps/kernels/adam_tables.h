@@ -12,7 +12,7 @@
 // Elements of one threadgroup's work: large enough to hide the table reads, small enough to
 // balance.
 #define ADAM_CHUNK 8192
-// The kernel is right for any number; measured in benchmarks/gpu.
+// The kernel is right for any number.
 #define ADAM_THREADS 512
 
 // AdamStepRow::flags

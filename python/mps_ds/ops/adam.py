@@ -50,7 +50,7 @@ def adam_(
         lr: :math:`\eta`, at least 0.
         beta1: in [0, 1).
         beta2: in [0, 1).
-        eps: at least 0.
+        eps: 0, or at least 2^-126 (1.2e-38).
         weight_decay: :math:`\lambda`.
         adam_w_mode: AdamW's decoupled weight decay; False: Adam's L2 penalty.
         bias_correction: False takes :math:`1 - \beta^t` for 1.

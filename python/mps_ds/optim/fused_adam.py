@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, repeat
 from operator import is_, itemgetter
 from typing import Any
@@ -11,9 +12,13 @@ import torch
 from torch import Tensor
 from torch._compile import _disable_dynamo  # torch.compiler.disable would import all of dynamo
 from torch.optim import Optimizer
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..ops.adam import AdamPlan, adam_
+from ..ops.adam import AdamPlan
 from ._flat import zeros_like_each
+
+# A smaller eps is subnormal: flushed by a GPU, and its inverse is not finite.
+_SMALLEST_EPS = 2.0**-126
 
 _exp_avg = itemgetter("exp_avg")
 _exp_avg_sq = itemgetter("exp_avg_sq")
@@ -29,8 +34,8 @@ class FusedAdam(Optimizer):
     State: `exp_avg` and `exp_avg_sq`, float32 and laid out as the parameter, as views of few large
     buffers (`torch.save` of one of them saves its buffer); `step`, an int, of each parameter.
     `state_dict()` is that of `torch.optim.AdamW`, and each loads the other's; the state dict of
-    `torch.optim.Adam` too. Whether weight decay is decoupled is decided by the constructor, not by
-    what is loaded.
+    `torch.optim.Adam` too. Whether weight decay is decoupled is decided here, not by a state dict
+    of theirs. Dropped states and parameters are freed at the next step.
 
     Args:
         params: float32 parameters of any shape and strides, on one device (`mps`, or `cpu`), or
@@ -53,7 +58,7 @@ class FusedAdam(Optimizer):
     Raises:
         ValueError: an option is outside its range, or not supported.
         RuntimeError: from `step()`, before anything is written: a parameter or gradient is sparse,
-            of another dtype than float32 or on another device; names which.
+            of another dtype than float32 or on another device, or shares memory; names which.
     """
 
     def __init__(
@@ -86,7 +91,6 @@ class FusedAdam(Optimizer):
             "differentiable": differentiable,
             "fused": fused,
             "adam_w_mode": bool(adam_w_mode),
-            "decoupled_weight_decay": bool(adam_w_mode),  # torch.optim.Adam's name of it
             "bias_correction": bool(bias_correction),
             "set_grad_none": set_grad_none,
         }
@@ -95,6 +99,8 @@ class FusedAdam(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a param group, checking its options. See `torch.optim.Optimizer.add_param_group`."""
+        if "decoupled_weight_decay" in param_group:  # torch.optim.Adam's name of it
+            param_group["adam_w_mode"] = param_group.pop("decoupled_weight_decay")
         _check_options({**self.defaults, **param_group})
         self._registered = None
         super().add_param_group(param_group)
@@ -120,38 +126,51 @@ class FusedAdam(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        for group in self.param_groups:
+            _check_options(group)
         registered = self._registered
         if registered is None or not registered.is_current(self):
             registered = self._register()
-        if not registered.step(self.param_groups):  # a tensor's memory has moved
-            self._register().step(self.param_groups)
+        # False: a tensor's memory has moved.
+        if not (registered.step(self.param_groups) or self._register().step(self.param_groups)):
+            raise RuntimeError("the memory of a parameter or of its state keeps moving")
         return loss
 
     def state_dict(self) -> dict[str, Any]:
         """The state as that of `torch.optim.AdamW`: `step` as a float32 tensor on the CPU."""
         state_dict = super().state_dict()
         state_dict["state"] = {
-            index: {**state, "step": torch.tensor(float(state["step"]))}
+            index: {**state, "step": torch.tensor(state["step"], dtype=torch.float32, device="cpu")}
             if "step" in state
             else state
             for index, state in state_dict["state"].items()
         }
+        for group in state_dict["param_groups"]:
+            group["decoupled_weight_decay"] = group["adam_w_mode"]
         return state_dict
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state dict, or what was pickled; all of it or, where it raises, nothing."""
+        defaults = state.get("defaults", getattr(self, "defaults", {}))
+        before = self.__dict__.get("param_groups", [])
+        for index, group in enumerate(state["param_groups"]):
+            mine = before[index] if index < len(before) else defaults
+            # Another optimizer's options; ours are in `mine`.
+            group.pop("decoupled_weight_decay", None)
+            for name in ("capturable", "differentiable"):
+                group[name] = False
+            for name, value in {**defaults, **mine}.items():
+                group.setdefault(name, value)
+            if isinstance(group["lr"], Tensor):
+                group["lr"] = group["lr"].cpu()
+            _check_options(group)
+            for position, param in enumerate(group["params"]):
+                name = f"state of params[{position}] in param group {index}"
+                param_state = state["state"].get(param)
+                if param_state:
+                    _adopt_state(param_state, param, group, name)
         super().__setstate__(state)
         self._registered = None
-        for group in self.param_groups:
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
-            for name in ("adam_w_mode", "decoupled_weight_decay"):
-                group[name] = self.defaults["adam_w_mode"]
-            _check_options(group)
-            for param in group["params"]:
-                param_state = self.state.get(param)
-                if param_state and "exp_avg" in param_state:
-                    # Without one: DeepSpeed and apex have kept it in the group.
-                    param_state["step"] = int(param_state.get("step", group.get("step", 0)))
         self._flatten()
 
     def _flatten(self) -> None:
@@ -167,7 +186,7 @@ class FusedAdam(Optimizer):
     def _register(self) -> _Registered:
         """Make states for parameters that have their first gradient, and a plan for all."""
         everyone = [p for g in self.param_groups for p in g["params"]]
-        _check_params(everyone)
+        _check_params([p for p in everyone if p.grad is not None or self.state.get(p)])
         new = [p for p in everyone if p.grad is not None and not self.state.get(p)]
         for param, exp_avg, exp_avg_sq in zip(
             new, zeros_like_each(new), zeros_like_each(new), strict=True
@@ -202,23 +221,28 @@ class _Registered:
             t if t._base is None else t._base for t in chain(self.exp_avgs, self.exp_avg_sqs)
         )
         self.state_bases = list({id(t): t for t in written}.values())
+        self.device = self.params[0].device if self.params else None
         self.plan: AdamPlan | None = None
-        if self.params and self.params[0].device.type == "mps":
+        if self.device is not None and self.device.type == "mps":
             self.plan = AdamPlan(self.params, self.exp_avgs, self.exp_avg_sqs, self.groups)
 
     def is_current(self, optimizer: FusedAdam) -> bool:
         """Whether the optimizer still has these parameters, groups and states, and no others."""
         groups = optimizer.param_groups
         everyone = chain.from_iterable(g["params"] for g in groups)
-        return (
-            [len(g["params"]) for g in groups] == self.group_sizes
-            and all(map(is_, everyone, self.everyone))
-            and len(optimizer.state) == len(self.state_dicts)
-            and all(map(is_, optimizer.state.values(), self.state_dicts))
-            and all(map(is_, map(_exp_avg, self.states), self.exp_avgs))
-            and all(map(is_, map(_exp_avg_sq, self.states), self.exp_avg_sqs))
-            and all(p.grad is None for p in self.waiting)
-        )
+        try:
+            return (
+                [len(g["params"]) for g in groups] == self.group_sizes
+                and all(map(is_, everyone, self.everyone))
+                and (not self.params or self.params[0].device == self.device)
+                and len(optimizer.state) == len(self.state_dicts)
+                and all(map(is_, optimizer.state.values(), self.state_dicts))
+                and all(map(is_, map(_exp_avg, self.states), self.exp_avgs))
+                and all(map(is_, map(_exp_avg_sq, self.states), self.exp_avg_sqs))
+                and all(p.grad is None for p in self.waiting)
+            )
+        except KeyError:  # a state was emptied
+            return False
 
     def step(self, groups: list[dict[str, Any]]) -> bool:
         """Step the parameters that have gradients; False where the plan must be made anew."""
@@ -226,56 +250,37 @@ class _Registered:
         rows: list[int] = []
         if any(map(is_, grads, repeat(None))):
             rows = [i for i, grad in enumerate(grads) if grad is not None]
-            if not rows:
-                return True
             grads = [grads[i] for i in rows]
+        if not grads:
+            return True
         states = [self.states[i] for i in rows] if rows else self.states
         steps = [int(s["step"]) + 1 for s in states]
         present: list[Tensor] = grads  # type: ignore[assignment]
-        if self.plan is None:
-            self._step_on_cpu(present, rows or range(len(grads)), steps, groups)
-            return True
         options = list(chain.from_iterable(map(_options, groups)))
-        if not self.plan.step(present, rows, steps, options):
+        if self.plan is None:
+            self._step_on_cpu(present, rows or range(len(grads)), steps, options)
+        elif not self.plan.step(present, rows, steps, options):
             return False
+        else:
+            written = [self.params[i] for i in rows] if rows else self.params
+            torch.autograd.graph.increment_version(chain(written, self.state_bases))
         for state, count in zip(states, steps, strict=True):
             state["step"] = count
-        written = [self.params[i] for i in rows] if rows else self.params
-        torch.autograd.graph.increment_version(chain(written, self.state_bases))
         return True
 
     def _step_on_cpu(
-        self,
-        grads: list[Tensor],
-        rows: Iterable[int],
-        steps: list[int],
-        groups: list[dict[str, Any]],
+        self, grads: list[Tensor], rows: Sequence[int], steps: list[int], options: list[float]
     ) -> None:
-        """The CPU has no launches to save: a call for each param group."""
-        of_group: dict[int, list[tuple[int, Tensor, int]]] = {}
-        for row, grad, count in zip(rows, grads, steps, strict=True):
-            of_group.setdefault(self.groups[row], []).append((row, grad, count))
-        for number, members in of_group.items():
-            lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize = _options(
-                groups[number]
-            )
-            adam_(
-                [self.params[row] for row, _, _ in members],
-                [grad for _, grad, _ in members],
-                [self.exp_avgs[row] for row, _, _ in members],
-                [self.exp_avg_sqs[row] for row, _, _ in members],
-                [count for _, _, count in members],
-                lr=lr,
-                beta1=beta1,
-                beta2=beta2,
-                eps=eps,
-                weight_decay=weight_decay,
-                adam_w_mode=bool(adam_w_mode),
-                bias_correction=bool(bias_correction),
-                maximize=bool(maximize),
-            )
-            for row, _, count in members:
-                self.states[row]["step"] = count
+        """The CPU has no launches to save: no plan."""
+        torch.ops.mps_ds._adam_groups_(
+            [self.params[i] for i in rows],
+            grads,
+            [self.exp_avgs[i] for i in rows],
+            [self.exp_avg_sqs[i] for i in rows],
+            [self.groups[i] for i in rows],
+            steps,
+            options,
+        )
 
 
 def _options(group: dict[str, Any]) -> tuple[float, ...]:
@@ -301,18 +306,41 @@ def _check_options(group: dict[str, Any]) -> None:
             f"lr is a tensor of {lr.numel()} elements on {lr.device}; accepted are a float or a "
             "tensor of one element on the CPU (reading one from the GPU would stall every step)"
         )
-    if not float(lr) >= 0.0:
-        raise ValueError(f"Invalid learning rate: {lr}; it must be >= 0")
+    if not 0.0 <= float(lr) < math.inf:
+        raise ValueError(f"Invalid learning rate: {lr}; it must be finite and >= 0")
+    if len(betas) != 2:
+        raise ValueError(f"Invalid betas: {betas}; there must be two")
     for index, beta in enumerate(betas):
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}; must be in [0, 1)")
-    if not group["eps"] >= 0.0:
-        raise ValueError(f"Invalid epsilon value: {group['eps']}; it must be >= 0")
-    if not group["weight_decay"] >= 0.0:
-        raise ValueError(f"Invalid weight_decay value: {group['weight_decay']}; it must be >= 0")
+    if group["eps"] != 0.0 and not _SMALLEST_EPS <= group["eps"] < math.inf:
+        raise ValueError(
+            f"Invalid epsilon value: {group['eps']}; it must be 0, or finite and at least 1.2e-38"
+        )
+    if not 0.0 <= group["weight_decay"] < math.inf:
+        raise ValueError(
+            f"Invalid weight_decay value: {group['weight_decay']}; it must be finite and >= 0"
+        )
     for name in ("amsgrad", "capturable", "differentiable"):
         if group.get(name):
             raise ValueError(f"FusedAdam does not support {name}=True")
+
+
+def _adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
+    """Check a loaded state, and make its step count an int."""
+    for key in ("exp_avg", "exp_avg_sq"):
+        if key not in state:
+            raise ValueError(f"the {name} has no {key!r}; it has {sorted(state)}")
+        if state[key].shape != param.shape:
+            raise ValueError(
+                f"{key!r} in the {name} has shape {tuple(state[key].shape)}, "
+                f"the parameter has {tuple(param.shape)}"
+            )
+    # Without one: DeepSpeed and apex have kept it in the group.
+    step = float(state.get("step", group.get("step", 0)))
+    if not step.is_integer() or step < 0:
+        raise ValueError(f"'step' in the {name} is {step}; it must be a whole number >= 0")
+    state["step"] = int(step)
 
 
 def _check_params(params: list[Tensor]) -> None:
@@ -329,3 +357,6 @@ def _check_params(params: list[Tensor]) -> None:
             raise RuntimeError(f"params[{index}] is {param.dtype}; accepted is torch.float32")
         if param.is_sparse or (param.grad is not None and param.grad.is_sparse):
             raise RuntimeError(f"params[{index}] or its grad is sparse; accepted are dense ones")
+        if is_traceable_wrapper_subclass(param) or param.is_neg():
+            kind = type(param).__name__ if not param.is_neg() else "lazily negated view"
+            raise RuntimeError(f"params[{index}] is a {kind}; accepted are plain tensors")

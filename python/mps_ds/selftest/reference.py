@@ -68,7 +68,7 @@ class Error(NamedTuple):
 
 def ulp(x: Array) -> Array:
     """The spacing of float32 numbers at |x|."""
-    within = np.clip(np.abs(x), SMALLEST_NORMAL, LARGEST)
+    within = np.clip(np.abs(x), SMALLEST_NORMAL, 2.0**127)  # one more would overflow
     return np.spacing(within.astype(np.float32)).astype(np.float64)
 
 
