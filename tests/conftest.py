@@ -11,7 +11,8 @@ import pytest
 import torch
 
 if sys.platform == "darwin":
-    collect_ignore = ["softmetal", "softmps"]  # stand-ins for what a Mac has
+    # Stand-ins for what a Mac has: devices, and readings of kernels (tools/compile_shaders.sh there).
+    collect_ignore = ["softmetal", "softmps", "msl"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
