@@ -10,8 +10,21 @@
 
 namespace mps_ds {
 
+// Apart, so that the compiler sees consecutive elements and takes several at a time.
 MPS_DS_CLONES
-void adam_run(AdamPointers at, AdamStrides strides, int64_t count, const AdamHyper& hyper) {
+void adam_run_dense(float* __restrict param, const float* __restrict grad,
+                    float* __restrict exp_avg, float* __restrict exp_avg_sq, int64_t count,
+                    AdamHyper hyper) {
+  for (int64_t i = 0; i < count; ++i) {
+    const AdamElement x = adam_element({param[i], exp_avg[i], exp_avg_sq[i]}, grad[i], hyper);
+    param[i] = x.param;
+    exp_avg[i] = x.exp_avg;
+    exp_avg_sq[i] = x.exp_avg_sq;
+  }
+}
+
+MPS_DS_CLONES
+void adam_run_strided(AdamPointers at, AdamStrides strides, int64_t count, AdamHyper hyper) {
   for (int64_t i = 0; i < count; ++i) {
     float& param = at.param[i * strides.param];
     float& exp_avg = at.exp_avg[i * strides.exp_avg];
@@ -22,6 +35,13 @@ void adam_run(AdamPointers at, AdamStrides strides, int64_t count, const AdamHyp
     exp_avg = x.exp_avg;
     exp_avg_sq = x.exp_avg_sq;
   }
+}
+
+void adam_run(AdamPointers at, AdamStrides strides, int64_t count, const AdamHyper& hyper) {
+  if (strides.param == 1 && strides.grad == 1 && strides.exp_avg == 1 && strides.exp_avg_sq == 1)
+    adam_run_dense(at.param, at.grad, at.exp_avg, at.exp_avg_sq, count, hyper);
+  else
+    adam_run_strided(at, strides, count, hyper);
 }
 
 }  // namespace mps_ds

@@ -30,7 +30,7 @@ struct AdamElement {
   float exp_avg_sq;
 };
 
-inline AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper h) {
+MPS_DS_INLINE AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper h) {
   FloatPair grad = {h.grad_sign * raw_grad, 0.0f};
   // Not "+ 0 * param": an infinite param would turn the gradient into NaN.
   if (h.l2.high != 0.0f) grad = pair_add(pair_scale(h.l2, x.param), grad);

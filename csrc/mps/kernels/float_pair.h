@@ -18,38 +18,41 @@
 #define MPS_DS_BITS(x) __builtin_bit_cast(uint32_t, x)
 #endif
 
+// Always: a copy that is not inlined would be compiled for the baseline of the CPU, without fma.
+#define MPS_DS_INLINE inline __attribute__((always_inline))
+
 struct FloatPair {
   float high;
   float low;
 };
 
 // On bits: fast math would drop a comparison with itself.
-inline float finite_or_zero(float x) {
+MPS_DS_INLINE float finite_or_zero(float x) {
   return (MPS_DS_BITS(x) & 0x7fffffffu) < 0x7f800000u ? x : 0.0f;
 }
 
 // a + b, exactly.
-inline FloatPair pair_sum(float a, float b) {
+MPS_DS_INLINE FloatPair pair_sum(float a, float b) {
   float high = a + b;
   float from_b = high - a;
   return {high, (a - (high - from_b)) + (b - from_b)};
 }
 
 // a * b, exactly.
-inline FloatPair pair_product(float a, float b) {
+MPS_DS_INLINE FloatPair pair_product(float a, float b) {
   float high = a * b;
   return {high, MPS_DS_FMA(a, b, -high)};
 }
 
 // c * x
-inline FloatPair pair_scale(FloatPair c, float x) {
+MPS_DS_INLINE FloatPair pair_scale(FloatPair c, float x) {
   FloatPair product = pair_product(c.high, x);
   product.low = MPS_DS_FMA(c.low, x, product.low);
   return product;
 }
 
 // a + b, whose high part is the sum rounded to nearest.
-inline FloatPair pair_add(FloatPair a, FloatPair b) {
+MPS_DS_INLINE FloatPair pair_add(FloatPair a, FloatPair b) {
   FloatPair sum = pair_sum(a.high, b.high);
   float low = finite_or_zero(sum.low + (a.low + b.low));
   float high = sum.high + low;
