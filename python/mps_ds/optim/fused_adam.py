@@ -254,7 +254,9 @@ class _Registered:
         if not grads:
             return True
         states = [self.states[i] for i in rows] if rows else self.states
-        steps = [int(s["step"]) + 1 for s in states]
+        steps = [s["step"] + 1 for s in states]
+        if set(map(type, steps)) != {int}:  # somebody set one
+            steps = list(map(int, steps))
         present: list[Tensor] = grads  # type: ignore[assignment]
         options = list(chain.from_iterable(map(_options, groups)))
         if self.plan is None:
