@@ -78,3 +78,25 @@ def test_unknown_attributes():
 
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         mps_ds.nonsense  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "use", ["import mps_ds.ops", "from mps_ds.optim import FusedAdam", "mps_ds.device_info()"]
+)
+def test_without_torch_one_error_says_how_to_install_it(use):
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        f"import mps_ds\ntry:\n    {use}\n"
+        "except ImportError as error: print(type(error).__name__, error)"
+    )
+    kind, message = python(code).split(" ", 1)
+    assert kind == "ImportError"
+    assert f"{sys.executable} -m pip install 'torch>=2.10'" in message
+
+
+def test_the_documentation_names_every_workflow():
+    root = Path(__file__).parents[1]
+    workflows = sorted(path.name for path in (root / ".github" / "workflows").glob("*.yml"))
+    text = (root / "docs" / "development.md").read_text(encoding="utf-8")
+    assert workflows
+    assert [name for name in workflows if f"`{name}`" not in text] == []

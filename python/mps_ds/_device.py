@@ -17,8 +17,10 @@ def device_info() -> dict[str, Any]:
         `recommended_working_set_bytes`, `max_buffer_bytes`, `max_threadgroup_memory_bytes`.
 
     Raises:
+        ImportError: PyTorch is not installed.
         RuntimeError: this build has no Metal operations (MPS_DS_BUILD=cpu), or there is no device.
     """
+    from . import _needs_torch  # noqa: F401 - before what imports torch
     from ._native import C
 
     if not C.has_metal:

@@ -4,6 +4,7 @@ They run where their tensors are: as Metal kernels on `mps`, on the CPU for `cpu
 them waits for the GPU or reads anything back from it.
 """
 
+from .. import _needs_torch as _needs_torch
 from .adam import adam_
 
 __all__ = ["adam_"]

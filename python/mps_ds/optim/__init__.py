@@ -1,5 +1,6 @@
 """Optimizers made of the native operations; drop-in for those of `torch.optim`."""
 
+from .. import _needs_torch as _needs_torch
 from .fused_adam import FusedAdam
 
 __all__ = ["FusedAdam"]
