@@ -166,6 +166,37 @@ def test_json_holds_the_findings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert report["findings"] == [{**vars(old)}]
 
 
+@pytest.mark.parametrize("option", ["--json", "--report"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("absent/out.json", "No such file"), ("file/out.json", "Not a directory"), ("", "directory")],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_checks(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    option: str,
+    name: str,
+    why: str,
+) -> None:
+    (tmp_path / "file").touch()
+    assert run(monkeypatch, [option, str(tmp_path / name)], check("first", KEPT)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    assert line.startswith(f"{option}: cannot write {tmp_path / name}")
+    assert why in line
+    assert "folder that exists" in line
+
+
+def test_asking_whether_a_file_can_be_written_changes_nothing(tmp_path: Path) -> None:
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("kept")
+    assert command.why_not_writable(new) is None
+    assert command.why_not_writable(old) is None
+    assert (new.exists(), old.read_text()) == (False, "kept")
+
+
 def test_nan_keeps_no_bound() -> None:
     nan = float("nan")
     assert not any(Figure("x", nan, relation, 2.0).passed for relation in ("<=", "<", ">=", "=="))

@@ -2,6 +2,7 @@
 
 import argparse
 import faulthandler
+import os
 import sys
 import time
 import traceback
@@ -13,7 +14,7 @@ from mps_ds.selftest import attachment, diagnosis
 from mps_ds.selftest.machine import Machine, gather
 from mps_ds.selftest.report import FAILED, PASSED, SKIPPED, Report, Result, print_result
 
-EXIT_PASSED, EXIT_FAILED, EXIT_CANNOT_WORK = 0, 1, 3
+EXIT_PASSED, EXIT_FAILED, EXIT_USAGE, EXIT_CANNOT_WORK = 0, 1, 2, 3
 
 
 def describe(machine: Machine) -> dict[str, Any]:
@@ -103,6 +104,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m mps_ds.selftest",
         description="Shows that mps_ds works on this machine, or says why it cannot.",
         epilog=f"Exit status: {EXIT_PASSED} all checks passed, {EXIT_FAILED} one failed, "
+        f"{EXIT_USAGE} a wrong option or a file that cannot be written, "
         f"{EXIT_CANNOT_WORK} this machine cannot run them.",
     )
     parser.add_argument(
@@ -119,9 +121,32 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def why_not_writable(file: Path) -> str | None:
+    """Why `file` cannot be written, found by opening it; None: it can. Leaves nothing behind."""
+    if os.path.exists(file) and not (os.path.isfile(file) or os.path.isdir(file)):
+        return None  # a pipe or a terminal, to which opening and closing means something
+    existed = os.path.lexists(file)
+    try:
+        with file.open("a"):
+            pass
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    if not existed:
+        file.unlink()
+    return None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the self test; gives the exit status."""
     options = parse(arguments)
+    for option, file in (("--json", options.json), ("--report", options.report)):
+        if file and (why := why_not_writable(file)):
+            print(
+                f"{option}: cannot write {file} ({why}). Name a file in a folder that exists and "
+                "that you may write to.",
+                file=sys.stderr,
+            )
+            return EXIT_USAGE
     started = time.perf_counter()
 
     machine = gather()
