@@ -48,8 +48,8 @@ class Step(NamedTuple):
 
     values: Values
     largest: Values
-    """The largest term that each value was summed from: where terms cancel, the sum is smaller
-    than its terms and holds their rounding, so errors are counted in units of the largest."""
+    """The largest of each value and of the terms that it was summed from: where terms cancel, the
+    sum is smaller than they are and holds their rounding, so errors are counted in units of it."""
     allowed: Values
     """The largest error that the kernel may have: one rounding of the result, and 2^-18 ulp of the
     largest term for the pairs of floats that it calculates with."""
@@ -100,7 +100,8 @@ def adam(before: Values, grad: Array, step: int, options: Options) -> Step:
     flushed += SMALLEST_NORMAL * lr / o.eps if o.eps else 0.0
 
     values = Values(new_param, new_avg, new_avg_sq)
-    largest = Values(largest_param, largest_avg, largest_avg_sq)
+    terms = (largest_param, largest_avg, largest_avg_sq)
+    largest = Values(*map(np.maximum, terms, map(np.abs, values)))
     rounded = [
         0.5 * ulp(value) + PAIR * ulp(term) + SMALLEST_NORMAL
         for value, term in zip(values, largest, strict=True)
