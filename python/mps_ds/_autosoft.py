@@ -12,13 +12,19 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from ._soft_requirements import torch_version, why_not
+
 
 class _TorchFinder(importlib.abc.MetaPathFinder):
     """Finds torch where the others find it, and lets the device follow its execution.
 
     Looking for torch is not importing it (importlib.util.find_spec), so the device comes when
-    torch's own code has run.
+    torch's own code has run. Where it cannot come, torch's code does not run either, nor on any
+    later attempt: Python would keep half of torch (see _soft_requirements).
     """
+
+    def __init__(self) -> None:
+        self._refused: ImportError | None = None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -32,8 +38,15 @@ class _TorchFinder(importlib.abc.MetaPathFinder):
         execute = spec.loader.exec_module
 
         def execute_then_activate(module: ModuleType) -> None:
+            refused = self._refused or why_not(torch_version(spec.origin))
+            if refused is not None:
+                raise refused
             execute(module)
-            import mps_ds.softmps  # noqa: F401
+            try:
+                import mps_ds.softmps  # noqa: F401
+            except ImportError as error:
+                self._refused = error
+                raise
 
         # On the loader itself: libraries ask a module's loader for more than this one method.
         spec.loader.exec_module = execute_then_activate  # type: ignore[method-assign]

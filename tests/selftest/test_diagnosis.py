@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from mps_ds._soft_requirements import SoftwareDeviceError
 from mps_ds.selftest import diagnosis, machine
 from mps_ds.selftest.machine import Machine
 
@@ -26,10 +27,10 @@ LINUX = replace(
     chip=None,
     apple_silicon=False,
     software=True,
-    software_installed=True,
     environment={"MPS_DS_SOFT": "1"},
 )
 
+OTHER_TORCH = SoftwareDeviceError("built for 2.12, this is 2.13.", "install torch==2.12")
 INTEL_PYTHON = {"arch": "x86_64", "processor": "i386"}
 
 # What differs from a machine that works: the finding, words of its problem and of its remedy.
@@ -115,11 +116,43 @@ FATAL = {
         "MPS_DS_SOFT=1 did not start it",
         "MPS_DS_SOFT=1",
     ),
-    "linux, no software device": (
-        replace(LINUX, software=False, software_installed=False),
-        "software-missing",
-        "not in this installation",
-        "make selftest",
+    "linux, software device of another torch, not asked for": (
+        replace(LINUX, software=False, software_refused=OTHER_TORCH, environment={}),
+        "software-refused",
+        "no Metal, and the software device cannot stand in for it. built for 2.12, this is 2.13.",
+        "install torch==2.12",
+    ),
+    "linux, software device of another torch, asked for: torch's import is stopped": (
+        replace(
+            LINUX, torch=None, native_metal=False, software=False, software_refused=OTHER_TORCH
+        ),
+        "software-refused",
+        "MPS_DS_SOFT=1 asks for the software device, which cannot start. built for 2.12",
+        "install torch==2.12",
+    ),
+    "linux, no torch": (
+        replace(LINUX, torch=None, native_metal=False, software=False, environment={}),
+        "torch-missing",
+        "not installed",
+        "-m pip install torch",
+    ),
+    "linux, built for the CPU, device not asked for": (
+        replace(
+            LINUX,
+            native_metal=False,
+            software=False,
+            software_refused=SoftwareDeviceError("not in this build.", "build it"),
+            environment={},
+        ),
+        "native-missing",
+        "MPS_DS_BUILD=cpu",
+        "env -u MPS_DS_BUILD",
+    ),
+    "old torch, with which the native library does not load": (
+        replace(MAC, torch="2.9.1", native_metal=False, native_error="needs PyTorch 2.10"),
+        "torch-too-old",
+        "2.9.1",
+        "torch>=2.10",
     ),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import mps_ds._soft_requirements as requirements
 import mps_ds.softmps._activate as activate
 
 ASK = "import torch; print(torch.backends.mps.is_available(), torch.backends.mps.is_built())"
@@ -48,24 +49,36 @@ def test_answers_that_were_cached_are_forgotten(run_python) -> None:
 
 
 def test_another_pytorch_is_refused_with_both_versions(monkeypatch, tmp_path) -> None:
-    recorded = tmp_path / "built_for_torch.txt"
-    recorded.write_text("2.12.1+cpu\n")
-    monkeypatch.setattr(activate, "_BUILT_FOR", recorded)
+    (tmp_path / "built_for_torch.txt").write_text("2.12.1+cpu\n")
+    (tmp_path / "_C.so").touch()
+    monkeypatch.setattr(requirements, "_FOLDER", tmp_path)
     with pytest.raises(
-        ImportError, match=r"built against PyTorch 2\.12\.1\+cpu, and PyTorch 2\.\d+"
+        ImportError, match=r"built for PyTorch 2\.12\.1\+cpu .* this is PyTorch 2\.\d+"
     ):
         activate.load_extension()
 
 
-def test_an_installation_without_the_device_says_so(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(activate, "_BUILT_FOR", tmp_path / "absent.txt")
-    with pytest.raises(ImportError, match=r"mps_ds\.softmps was not built"):
+@pytest.mark.parametrize("left", [[], ["built_for_torch.txt"]])
+def test_an_installation_without_the_device_says_so(monkeypatch, tmp_path, left) -> None:
+    for name in left:
+        (tmp_path / name).write_text("2.13.0")
+    monkeypatch.setattr(requirements, "_FOLDER", tmp_path)
+    with pytest.raises(ImportError, match=r"no software MPS device: MPS_DS_BUILD=cpu"):
+        activate.load_extension()
+
+
+def test_a_device_that_does_not_load_says_what_is_missing(monkeypatch) -> None:
+    def fail(name: str) -> None:
+        raise ImportError("libobjc.so.4: cannot open shared object file")
+
+    monkeypatch.setattr(activate.importlib, "import_module", fail)
+    with pytest.raises(ImportError, match=r"does not load: libobjc\.so\.4.*make selftest"):
         activate.load_extension()
 
 
 @pytest.mark.parametrize("setting", [None, "1"])
 def test_a_mac_is_told_to_use_its_own_device(monkeypatch, setting: str | None) -> None:
-    monkeypatch.setattr(activate.sys, "platform", "darwin")
+    monkeypatch.setattr(requirements.sys, "platform", "darwin")
     if setting is None:
         monkeypatch.delenv("MPS_DS_SOFT", raising=False)
     else:
@@ -75,7 +88,7 @@ def test_a_mac_is_told_to_use_its_own_device(monkeypatch, setting: str | None) -
 
 
 def test_a_mac_can_be_forced(monkeypatch) -> None:
-    monkeypatch.setattr(activate.sys, "platform", "darwin")
+    monkeypatch.setattr(requirements.sys, "platform", "darwin")
     monkeypatch.setenv("MPS_DS_SOFT", "force")
     assert activate.load_extension().__name__ == "mps_ds.softmps._C"
 

@@ -81,7 +81,7 @@ def macos_too_old(machine: Machine) -> Finding | None:
 
 def torch_missing(machine: Machine) -> Finding | None:
     """PyTorch is absent, or its import fails."""
-    if machine.torch is not None:
+    if machine.torch is not None or machine.software_refused is not None:
         return None
     if machine.torch_error is not None:
         problem = f"PyTorch is installed, but importing it fails: {machine.torch_error}"
@@ -110,8 +110,8 @@ def native_missing(machine: Machine) -> Finding | None:
     """No native library, one that does not load, or one without its Metal half."""
     if machine.native is not None and machine.native_metal:
         return None
-    if machine.native is not None and torch_missing(machine):
-        return None  # it cannot be loaded without torch: nothing is known of it yet
+    if machine.native is not None and (machine.torch is None or torch_too_old(machine)):
+        return None  # it cannot be loaded without that: nothing is known of it yet
     if machine.native_error is not None:
         problem = f"the native library of mps_ds does not load: {machine.native_error}"
     elif machine.native is None:
@@ -129,16 +129,27 @@ def native_missing(machine: Machine) -> Finding | None:
     )
 
 
+def software_refused(machine: Machine) -> Finding | None:
+    """The software device cannot start: not in this build, or built for another PyTorch."""
+    refused = machine.software_refused
+    if refused is None:
+        return None
+    asked = machine.environment.get("MPS_DS_SOFT", "0")
+    if asked != "0":
+        why = f"MPS_DS_SOFT={asked} asks for the software device, which cannot start."
+    elif native_missing(machine):
+        return None  # the build that this asks for brings the device too
+    else:
+        why = "this machine has no Metal, and the software device cannot stand in for it."
+    return Finding("software-refused", f"{why} {refused.problem}", refused.remedy)
+
+
 def software_not_asked_for(machine: Machine) -> Finding | None:
     """Linux: the software device is there, but never chosen by surprise."""
     if machine.system != "Linux" or machine.software:
         return None
-    if not machine.software_installed:
-        return Finding(
-            "software-missing",
-            "this machine has no Metal, and the software device is not in this installation.",
-            "Build it from the source tree, on Linux with clang and GNUstep: make selftest",
-        )
+    if machine.torch is None or machine.software_refused is not None:
+        return None  # it comes with torch, and there is more to say than that nobody asked
     asked = machine.environment.get("MPS_DS_SOFT")
     return Finding(
         "software-not-active",
@@ -235,6 +246,7 @@ RULES: tuple[Rule, ...] = (
     torch_missing,
     torch_too_old,
     native_missing,
+    software_refused,
     software_not_asked_for,
     mps_disabled,
     mps_unavailable,

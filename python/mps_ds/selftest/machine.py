@@ -7,6 +7,8 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
+from mps_ds._soft_requirements import SoftwareDeviceError, why_not
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -33,7 +35,8 @@ class Machine:
     torch: str | None = None
     """torch.__version__, None where torch cannot be imported."""
     torch_error: str | None = None
-    """Why torch cannot be imported; None with torch None: it is not installed."""
+    """Why torch cannot be imported. None with torch None: it is not installed, or MPS_DS_SOFT asks
+    for a software device that cannot start (`software_refused`)."""
     mps_built: bool = False
     mps_available: bool = False
     native: str | None = None
@@ -44,8 +47,8 @@ class Machine:
     """The package was built with its Metal half (not with MPS_DS_BUILD=cpu)."""
     software: bool = False
     """`mps` is the software device."""
-    software_installed: bool = False
-    """The software device is part of this installation (Linux only)."""
+    software_refused: SoftwareDeviceError | None = None
+    """Why the software device cannot start, where it was asked for or is the only device."""
     environment: dict[str, str] = field(default_factory=dict)
     """The environment variables that matter here."""
 
@@ -61,7 +64,14 @@ VARIABLES = (
 def gather() -> Machine:
     """The facts of the machine and process that this runs in."""
     mac = platform.system() == "Darwin"
-    torch_version, torch_error, mps_built, mps_available = _torch()
+    refused: SoftwareDeviceError | None = None
+    try:
+        torch_version, torch_error, mps_built, mps_available = _torch()
+    except SoftwareDeviceError as error:
+        torch_version, torch_error, mps_built, mps_available = None, None, False, False
+        refused = error
+    if torch_version and not mac:
+        refused = why_not(torch_version)
     native_error, native_metal = _native() if torch_version else (None, False)
     return Machine(
         system=platform.system(),
@@ -82,7 +92,7 @@ def gather() -> Machine:
         native_error=native_error,
         native_metal=native_metal,
         software=_software_active(),
-        software_installed=_library("mps_ds.softmps._C") is not None,
+        software_refused=refused,
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
     )
 
@@ -112,6 +122,8 @@ def _torch() -> tuple[str | None, str | None, bool, bool]:
         return None, None, False, False
     try:
         import torch
+    except SoftwareDeviceError:  # nothing is wrong with torch
+        raise
     except Exception as error:  # whatever a broken installation raises, it is what we report
         return None, f"{type(error).__name__}: {error}", False, False
     mps = torch.backends.mps
