@@ -1,5 +1,7 @@
 """adam_ against float64, over sizes, layouts, options and values."""
 
+import sys
+
 import adam_reference as reference
 import numpy as np
 import pytest
@@ -280,6 +282,22 @@ def test_mps_and_cpu_agree_bit_for_bit(adam_w_mode, weight_decay):
         results.append([bits(t) for t in tensors])
     for mps, cpu in zip(*results, strict=True):
         np.testing.assert_array_equal(mps, cpu)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a setting of the software device")
+@pytest.mark.skipif(not torch.backends.mps.is_available(), reason="needs the mps device")
+def test_the_order_of_threads_changes_no_bit():
+    from mps_ds import softmetal
+
+    results = []
+    for order in (softmetal.Order.FORWARD, softmetal.Order.REVERSE):
+        tensors = on("mps", random_arrays(3 * CHUNK + 5, 14))
+        with softmetal.changed_settings(order=order):
+            run(tensors, 2, Options(weight_decay=0.1))
+            torch.mps.synchronize()
+        results.append([bits(t) for t in tensors])
+    for forward, reverse in zip(*results, strict=True):
+        np.testing.assert_array_equal(forward, reverse)
 
 
 def test_a_stale_backward_raises(device):

@@ -40,6 +40,14 @@ kernel void array_object(device float* x [[buffer(0)]], constant uint& at [[buff
   metal::array<float, 3> v = {{x[0], x[1], x[2]}};
   x[0] = v[at];
 }
+struct Counted {
+  int n;
+  float a[4];
+};
+kernel void last_member(device float* x [[buffer(0)]], constant uint& at [[buffer(1)]]) {
+  device Counted* s = (device Counted*)x;
+  s->a[at] = 3;
+}
 kernel void divide(device float* x [[buffer(0)]], constant uint& at [[buffer(1)]]) {
   x[0] = 7 / int(at);
 }
@@ -76,6 +84,7 @@ CASES = [  # kernel, harmless argument, harmful argument, message, text of the l
     ("array_index", 2, 3, r"index 3 is out of bounds of 'float\[3\]'", "float v[3]"),
     ("negative_index", 0, 1, r"index -1 is out of bounds of 'float\[3\]'", "v[-int(at)]"),
     ("array_object", 2, 3, r"index 3 is out of bounds of 'float\[3\]'", "metal::array"),
+    ("last_member", 3, 4, r"index 4 is out of bounds of 'float\[4\]'", "s->a[at] = 3"),
     ("divide", 1, 0, "integer division by zero, of type 'int'", "7 / int(at)"),
     ("remainder", 1, 0, "integer division by zero, of type 'unsigned int'", "7u % at"),
     ("shift", 31, 32, "shift by 32, which is out of range for 'unsigned int'", "1u << at"),

@@ -165,6 +165,38 @@ def test_errors_name_kernel_parameter_and_line(translate, text, message, line):
         assert str(error.value).startswith(f"t.metal:{line}: error: ")
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message", "line"),
+    [
+        ("device int* x,\n device int* y [[buffer(-1)]]", "index - 1 of 'y' is out of range", 5),
+        ("device int* x [[buffer(30+1)]]", r"index 30 \+ 1 of 'x' is out of range", 4),
+        ("device int* x [[buffer(0x1f)]]", "index 0x1f of 'x' is out of range", 4),
+        ("threadgroup int* x [[threadgroup(two + 29)]]", r"two \+ 29 of 'x' is out of range", 4),
+        (
+            "device int* x [[buffer(1 + 1)]], device int* y [[buffer(two)]]",
+            r"'x' and 'y' have the same index 1 \+ 1 = two",
+            4,
+        ),
+        (
+            "device int* x [[buffer(0x2)]], device int* y [[buffer(2)]]",
+            "'x' and 'y' have the same index 0x2 = 2",
+            4,
+        ),
+    ],
+)
+def test_indices_that_only_the_compiler_can_evaluate(compiled, parameters, message, line):
+    with pytest.raises(Exception, match=f"kernel 'k': .*{message}") as error:
+        compiled(f"constant int two = 2; kernel void k(\n{parameters}) {{}}")
+    assert str(error.value).startswith(f"t.metal:{line}:")
+
+
+def test_indices_may_be_expressions(compiled):
+    compiled("""
+constant int two = 2;
+kernel void k(device int* x [[buffer(two)]], device int* y [[buffer(two + 28)]],
+              device int* z, threadgroup int* t [[threadgroup(two)]]) { *x = *y + *z + *t; }""")
+
+
 def test_overloads_by_address_space_become_one(compiled):
     compiled("""
 inline float first(device const float* x) { return x[0]; }

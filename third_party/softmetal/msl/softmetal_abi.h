@@ -8,7 +8,7 @@
 // and links against nothing: everything it needs from the host comes through sm_dispatch.
 #pragma once
 
-#define SM_ABI_VERSION 2
+#define SM_ABI_VERSION 3
 #define SM_MAX_BUFFERS 31                // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768  // bytes
 #define SM_MAX_SET_BYTES 4096            // setBytes:length:atIndex:
@@ -86,6 +86,7 @@ struct sm_dispatch {
   unsigned tg_len[SM_MAX_BUFFERS];     // bytes of each [[threadgroup(n)]]
   unsigned grid[3], tg[3], groups[3];  // threads, threads per threadgroup, threadgroups
   int strict;                          // refuse what the hardware leaves undefined
+  int reverse;                         // threads of a threadgroup run in descending order
 
   // Services of the host, for the calling worker thread.
   // Zeroed memory that lives as long as the process.

@@ -35,6 +35,8 @@ _FLAGS = [
     # What is undefined stops the kernel (msl/runtime/checks.h), or at least is no zero by chance.
     "-fsanitize=array-bounds,alignment,integer-divide-by-zero,shift-exponent,return",
     *["-fno-sanitize-recover=all", "-fno-sanitize-link-runtime"],
+    # `T a[4]` at the end of a struct has four elements, not any number.
+    "-fstrict-flex-arrays=3",
     "-ftrivial-auto-var-init=pattern",
 ]
 # MSL allows these, or the rewriting causes them.

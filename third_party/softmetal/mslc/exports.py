@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .kernels import Kernel
+from collections.abc import Iterator
+
+from .kernels import MAX_BUFFERS, Kernel, Parameter, equal_slots, out_of_range, slot_pairs
 from .model import Declarations
 
 # ---- C++ ---------------------------------------------------------------------------------------
@@ -26,6 +28,7 @@ def library_table(found: Declarations, kernels: list[Kernel], hashed_source: str
     """Definitions of softmetal_library() and softmetal_source."""
     return "\n".join(
         [
+            *(line for kernel in kernels for line in _requirements(kernel)),
             f'\n# 1 "{TABLE}"',
             "namespace softmetal {",
             "static void compute_constants() {",
@@ -50,6 +53,25 @@ def library_table(found: Declarations, kernels: list[Kernel], hashed_source: str
             c_string(hashed_source) + ";\n",
         ]
     )
+
+
+def _requirements(kernel: Kernel) -> Iterator[str]:
+    """What only the compiler can evaluate: static assertions, placed where the parameters stand."""
+    name = kernel.name
+    for p in kernel.parameters:
+        if p.kind in ("SM_BUFFER", "SM_THREADGROUP_MEM") and not p.index.isdigit():
+            in_range = f"({p.index}) >= 0 && ({p.index}) < {MAX_BUFFERS}"
+            yield _assertion(p, in_range, out_of_range(name, p))
+    for one, other in slot_pairs(kernel.parameters):
+        if not (one.index.isdigit() and other.index.isdigit()):
+            differ = f"({one.index}) != ({other.index})"
+            yield _assertion(other, differ, equal_slots(name, one, other))
+
+
+def _assertion(parameter: Parameter, condition: str, message: str) -> str:
+    assert parameter.at
+    line = f"\n# {parameter.at.line} {c_string(parameter.at.file)}\n"
+    return f"{line}static_assert({condition}, {c_string(message)});"
 
 
 def _parameter_names(n: int, kernel: Kernel) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 
-from .errors import MslError
+from .errors import Location, MslError
 from .model import Declarations, Function, Instance
 from .tokens import TokenStream, is_name
 
@@ -31,7 +33,7 @@ _POSITIONS["thread_execution_width"] = "SM_THREADS_PER_SIMDGROUP"
 _POSITIONS["dispatch_simdgroups_per_threadgroup"] = "SM_SIMDGROUPS_PER_THREADGROUP"
 
 _NO_BINDING = frozenset(["function_constant", "maybe_unused"])
-_MAX_BUFFERS = 31
+MAX_BUFFERS = 31
 
 # What makes a thread wait for others, by name.
 _WAITS = re.compile(r"threadgroup_barrier|simdgroup_barrier|(?:__metal_)?(?:simd|quad)_\w+")
@@ -46,6 +48,7 @@ class Parameter:
     index: str  # a constant expression
     is_constant: bool = False
     is_optional: bool = False
+    at: Location | None = None
 
 
 @dataclass
@@ -173,20 +176,38 @@ def kernel_parameters(tokens: TokenStream, kernel: Function) -> list[Parameter]:
             continue
         parameter = _parameter(tokens, kernel, start, end)
         if parameter.kind == "SM_BUFFER" and not parameter.index:
-            parameter.index = next(str(i) for i in range(_MAX_BUFFERS + 1) if str(i) not in taken)
+            parameter.index = next(str(i) for i in range(MAX_BUFFERS + 1) if str(i) not in taken)
             taken.add(parameter.index)
         elif parameter.kind == "SM_THREADGROUP_MEM":
             parameter.index = parameter.index or str(threadgroup_count)
             threadgroup_count += 1
-        if parameter.index.isdigit() and int(parameter.index) >= _MAX_BUFFERS:
-            raise MslError(
-                f"kernel '{kernel.name}': index {parameter.index} of '{parameter.name}' is out of "
-                f"range: a kernel has {_MAX_BUFFERS} slots, 0 to {_MAX_BUFFERS - 1}",
-                tokens.location(start),
-            )
+        if parameter.index.isdigit() and int(parameter.index) >= MAX_BUFFERS:
+            raise MslError(out_of_range(kernel.name, parameter), parameter.at)
         parameters.append(parameter)
     _refuse_equal_slots(tokens, kernel, parameters)
     return parameters
+
+
+def out_of_range(kernel: str, parameter: Parameter) -> str:
+    """The error of an index that is no slot."""
+    return (
+        f"kernel '{kernel}': index {parameter.index} of '{parameter.name}' is out of range: a "
+        f"kernel has {MAX_BUFFERS} slots, 0 to {MAX_BUFFERS - 1}"
+    )
+
+
+def equal_slots(kernel: str, one: Parameter, other: Parameter) -> str:
+    """The error of two parameters with one slot."""
+    index = one.index if one.index == other.index else f"{one.index} = {other.index}"
+    return f"kernel '{kernel}': '{one.name}' and '{other.name}' have the same index {index}"
+
+
+def slot_pairs(parameters: list[Parameter]) -> Iterator[tuple[Parameter, Parameter]]:
+    """All pairs whose slots must differ: not two that are there only with a function constant."""
+    slots = [p for p in parameters if p.kind in ("SM_BUFFER", "SM_THREADGROUP_MEM")]
+    for one, other in combinations(slots, 2):
+        if one.kind == other.kind and not (one.is_optional and other.is_optional):
+            yield one, other
 
 
 def _parameter(tokens: TokenStream, kernel: Function, start: int, end: int) -> Parameter:
@@ -216,7 +237,8 @@ def _parameter(tokens: TokenStream, kernel: Function, start: int, end: int) -> P
         kind, index = _implicit_binding(tokens, kernel, name, words, start), ""
     _check_type(tokens, kernel, name, kind, words, start)
     optional = any(item == "function_constant" for item, _, _ in items)
-    return Parameter(name, kind, index, "constant" in words, optional)
+    place = tokens.location(start)
+    return Parameter(name, kind, index, "constant" in words, optional, place)
 
 
 def _implicit_binding(
@@ -253,14 +275,9 @@ def _check_type(
 
 
 def _refuse_equal_slots(tokens: TokenStream, kernel: Function, parameters: list[Parameter]) -> None:
-    used: dict[tuple[str, str], Parameter] = {}
-    for parameter in parameters:
-        if parameter.kind not in ("SM_BUFFER", "SM_THREADGROUP_MEM"):
-            continue
-        other = used.setdefault((parameter.kind, parameter.index), parameter)
-        if other is not parameter and not (parameter.is_optional and other.is_optional):
+    for one, other in slot_pairs(parameters):
+        if one.index == other.index:
             raise MslError(
-                f"kernel '{kernel.name}': '{other.name}' and '{parameter.name}' have the same "
-                f"index {parameter.index}",
+                equal_slots(kernel.name, one, other),
                 tokens.location(kernel.name_at),
             )

@@ -168,6 +168,7 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
   job.flush = s.flush_subnormals;
   job.abi.kernel = dispatch.function.kernel;
   job.abi.strict = s.strict;
+  job.abi.reverse = job.reverse;
   job.abi.alloc = allocate_forever;
   job.abi.stack_top = fiber_stack_top;
   job.abi.threadgroup_memory = threadgroup_memory;

@@ -62,7 +62,8 @@ SOFTMETAL_API size_t trim();
 // `alignment` bytes or more faults) or the one in front (every underrun faults).
 enum class Guard { back, front };
 
-// Order in which threadgroups are started, and concurrent dispatches run.
+// Order in which threadgroups are started, and threads of a threadgroup run between barriers. What
+// needs a barrier that is missing is right in one of the two orders at most.
 enum class Order { forward, reverse };
 
 // Each can also be set with the environment variable named here, which is read once.

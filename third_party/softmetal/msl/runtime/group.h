@@ -84,7 +84,8 @@ struct Group {
   Positions positions;
   void (*body)(Group&, uint thread);
 
-  // Scheduling: threads start in order as fibers, run until they wait, and are resumed in order.
+  // Scheduling: threads start in order (backwards if sm_dispatch says so) as fibers, run
+  // until they wait, and are resumed in the same order.
   void* worker_stack_pointer;
   Lane lane[SM_MAX_THREADS];
   Simdgroup simdgroup[SM_MAX_THREADS / SM_SIMD];

@@ -37,8 +37,14 @@ inline void make_runnable(Group& g, uint lane) {
   g.runnable_tail = (g.runnable_tail + 1) % (SM_MAX_THREADS + 1);
 }
 
+// The n-th of `count` things in the order that the dispatch asks for.
+inline uint in_order(const Group& g, uint n, uint count) {
+  return g.dispatch->reverse ? count - 1 - n : n;
+}
+
 inline void release_barrier(Group& g) {
-  for (uint i = 0; i < g.threads; ++i) {
+  for (uint n = 0; n < g.threads; ++n) {
+    uint i = in_order(g, n, g.threads);
     if (g.lane[i].state == at_barrier && i != g.current) make_runnable(g, i);
   }
   g.waiting_at_barrier = 0;
@@ -48,9 +54,10 @@ inline void release_simdgroup(Group& g, uint index) {
   Simdgroup& s = g.simdgroup[index];
   s.arrived = 0;
   s.parity ^= 1;
-  uint end = (index + 1) * SM_SIMD;
-  if (end > g.threads) end = g.threads;
-  for (uint i = index * SM_SIMD; i < end; ++i) {
+  uint first = index * SM_SIMD;
+  uint count = g.threads - first < SM_SIMD ? g.threads - first : SM_SIMD;
+  for (uint n = 0; n < count; ++n) {
+    uint i = first + in_order(g, n, count);
     if (g.lane[i].state == at_simd_operation && i != g.current) make_runnable(g, i);
   }
 }
@@ -64,7 +71,8 @@ inline void complete_simdgroup(Group& g, uint index) {
 // barrier are the active threads of a divergent branch, `if (lane < 16) x = simd_sum(x);`, which is
 // legal: the operation is theirs alone.
 inline bool complete_divergent_operation(Group& g) {
-  for (uint s = 0; s < g.positions.simdgroups; ++s) {
+  for (uint n = 0; n < g.positions.simdgroups; ++n) {
+    uint s = in_order(g, n, g.positions.simdgroups);
     if (!g.simdgroup[s].arrived) continue;
     ++g.divergent_simd_operations;
     g.current = no_lane;
@@ -121,7 +129,7 @@ static void fiber_main() {
   Group& g = *current_group;
   uint stack = g.starting_stack;
   while (g.started < g.threads && g.runnable_head == g.runnable_tail) {
-    uint thread = g.started++;
+    uint thread = in_order(g, g.started++, g.threads);
     g.current = thread;
     g.lane[thread].state = running;
     g.body(g, thread);

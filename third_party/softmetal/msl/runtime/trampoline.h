@@ -185,10 +185,15 @@ struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant,
   }
   static void loop(Group& g) {
     uint3 size = g.positions.threads;
-    uint thread = 0;
-    for (uint z = 0; z < size.z; ++z) {
-      for (uint y = 0; y < size.y; ++y) {
-        for (uint x = 0; x < size.x; ++x, ++thread) call(g, Thread{uint3(x, y, z), thread});
+    bool reverse = g.dispatch->reverse;
+    uint3 first = reverse ? size - 1u : uint3(0);
+    uint thread = reverse ? g.threads - 1 : 0, step = reverse ? -1u : 1u;
+    uint3 at = first;
+    for (uint z = 0; z < size.z; ++z, at.z += step) {
+      at.y = first.y;
+      for (uint y = 0; y < size.y; ++y, at.y += step) {
+        at.x = first.x;
+        for (uint x = 0; x < size.x; ++x, at.x += step, thread += step) call(g, Thread{at, thread});
       }
     }
   }
