@@ -1,6 +1,7 @@
 """Importing mps_ds: cheap, and without surprises."""
 
 import os
+import re
 import site
 import subprocess
 import sys
@@ -94,9 +95,24 @@ def test_without_torch_one_error_says_how_to_install_it(use):
     assert f"{sys.executable} -m pip install 'torch>=2.10'" in message
 
 
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_readme_names_what_the_build_on_linux_needs():
+    """The torch that pyproject.toml asks for, and the packages of the set-up."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    setup = (ROOT / "tools" / "setup" / "system.sh").read_text(encoding="utf-8")
+    pinned = re.search(r'"torch==([\d.]+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = re.findall(r'\|\| MISSING_PACKAGES\+=\("([^"]+)"\)', setup)
+    assert pinned
+    assert f"torch {pinned[1]} for the" in readme
+    assert len(packages) >= 4
+    assert [package for package in packages if package not in readme] == []
+    assert "MPS_DS_SOFT=1 python -m mps_ds.selftest" in readme
+
+
 def test_the_documentation_names_every_workflow():
-    root = Path(__file__).parents[1]
-    workflows = sorted(path.name for path in (root / ".github" / "workflows").glob("*.yml"))
-    text = (root / "docs" / "development.md").read_text(encoding="utf-8")
+    workflows = sorted(path.name for path in (ROOT / ".github" / "workflows").glob("*.yml"))
+    text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
     assert workflows
     assert [name for name in workflows if f"`{name}`" not in text] == []
