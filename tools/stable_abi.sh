@@ -8,6 +8,8 @@
 # Environment: MPS_DS_VENV (the environment that builds; default .venv, made by `make build`).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# The software mps device belongs to the version that it was built with.
+unset MPS_DS_SOFT PYTHONPATH
 python="${MPS_DS_VENV:-.venv}/bin/python"
 folder=build/stable-abi
 if [ $# -eq 0 ]; then set -- 2.10.0 newest; fi
@@ -39,8 +41,6 @@ for version in "$@"; do
   pip "$own" install --quiet -r "$environment/tests.txt"
   pip "$own" install --quiet --no-deps --force-reinstall "$wheel"
   "$own" -c 'import torch; print("    it is", torch.__version__)'
-  # The software mps device belongs to the version that it was built with.
-  env -u MPS_DS_SOFT -u PYTHONPATH OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" \
-    "$own" -m pytest -q -r fE --cpu-only tests/ops tests/optim tests/test_binary.py
+  OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" "$own" -m pytest -q -r fE --cpu-only tests/ops tests/optim tests/test_binary.py
 done
 echo "==> $(basename "$wheel") serves: $*"
