@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from mps_ds import softmetal
+
 SOURCE = """
 constant bool negate [[function_constant(0)]];
 constant float scale [[function_constant(1)]];
@@ -103,3 +105,48 @@ def test_max_total_threads_per_threadgroup_is_kept(run, kernel, limit):
     run(SOURCE, kernel, [np.zeros(1, np.int32)], limit)
     with pytest.raises(Exception, match=f"{limit}"):
         run(SOURCE, kernel, [np.zeros(1, np.int32)], limit + 32)
+
+
+NEEDED = """
+constant int number [[function_constant(3)]];
+constant int2 pair [[function_constant(4)]];
+constant bool extra [[function_constant(5)]];
+constant float unused [[function_constant(6)]];
+constant int twice = 2 * number;
+inline int through_a_function() { return twice; }
+kernel void needs(device int* out [[buffer(0)]]) { out[0] = through_a_function(); }
+template <int n> kernel void needs_pair(device int* out [[buffer(0)]]) { out[0] = n * pair.y; }
+template [[host_name("pair_3")]] kernel void needs_pair<3>(device int*);
+kernel void needs_none(device int* out [[buffer(0)]],
+                       device int* more [[buffer(1), function_constant(extra)]]) { out[0] = 5; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        ("needs", r"kernel 'needs' needs a value of the function constant 'number' \(index 3\)"),
+        ("pair_3", r"kernel 'pair_3' needs a value of the function constant 'pair' \(index 4\)"),
+    ],
+)
+@pytest.mark.parametrize("constants", [None, {}, {6: np.float32(1)}])
+def test_a_constant_that_is_used_needs_a_value(run, kernel, message, constants):
+    with pytest.raises(softmetal.MetalError, match=message):
+        run(NEEDED, kernel, [np.zeros(1, np.int32)], 1, constants=constants)
+
+
+def test_a_constant_that_is_not_used_needs_none(run):
+    out = np.zeros(1, np.int32)
+    run(NEEDED, "needs_none", [out], 1)
+    assert out[0] == 5
+    run(NEEDED, "needs", [out], 1, constants={"number": np.int32(4)})
+    assert out[0] == 8
+
+
+@pytest.mark.parametrize(
+    ("value", "given"), [(np.float32(4), "float"), (np.uint32(4), "uint"), (np.int16(4), "short")]
+)
+def test_a_value_of_another_type_is_refused(run, value, given):
+    message = rf"'number' \(index 3\) is int in the source, its value was set as {given}"
+    with pytest.raises(softmetal.MetalError, match=message):
+        run(NEEDED, "needs", [np.zeros(1, np.int32)], 1, constants={3: value})

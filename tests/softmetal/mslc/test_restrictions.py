@@ -116,3 +116,42 @@ def test_line_directives_are_followed(compiled):
         compiled('#line 40 "real.metal"\nkernel void k(device float* x) {\n x[0] = nothing;\n}')
     with pytest.raises(Exception, match=r"real\.metal:41: error: 'double'"):
         compiled('#line 40 "real.metal"\nkernel void k(device float* x) {\n double d;\n}')
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "kernel void k(device int* x) {\nthreadgroup atomic_float a; }",
+            "atomic_float in threadgr",
+        ),
+        (
+            "kernel void k(device int* x,\nthreadgroup atomic<float>* a) {}",
+            "atomic_float in threadg",
+        ),
+        (
+            "kernel void k(device int* x) {\nthreadgroup atomic_ulong a[2]; }",
+            "atomic_ulong in threa",
+        ),
+        ("kernel void k(device int* x) {\natomic_int a; }", "not a thread's variable"),
+        ("kernel void k(device int* x) {\nmetal::atomic<uint> a[2]; }", "not a thread's variable"),
+        ("inline void f(\nvolatile thread atomic_int* a) {}", "must be in device or threadgroup"),
+        ("inline void f(\nconstant atomic_int* a) {}", "must be in device or threadgroup memory"),
+    ],
+)
+def test_atomics_where_metal_has_none(translate, code, message):
+    with pytest.raises(Exception, match=message) as error:
+        translate(code)
+    assert str(error.value).startswith("t.metal:4: error: ")
+
+
+def test_atomics_where_metal_has_them(compiled):
+    compiled("""
+struct Counts { atomic_uint n; atomic_float sum; };
+using Count = atomic_int;
+inline void add(volatile threadgroup atomic_uint* a, volatile device atomic<float>* b) {}
+kernel void k(device Counts* c, device atomic_ulong* x) {
+  threadgroup atomic_int a[3];
+  threadgroup atomic<bool> b;
+  device Count* y = (device Count*)x;
+}""")

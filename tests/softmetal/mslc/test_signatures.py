@@ -145,6 +145,17 @@ kernel void k(device float* x) {{ {body} }}""")
             r"\[\[stage_in\]\] of 'i'",
             4,
         ),
+        (
+            "kernel void k(\n uint i [[thread_position_in_grid, threads_per_grid]]) {}",
+            r"'k': parameter 'i' has two attributes.*\[\[threads_per_grid\]\]",
+            4,
+        ),
+        (
+            "kernel void k(uint i [[thread_position_in_grid]],\n"
+            " uint j [[thread_position_in_grid]]) {}",
+            r"'k': two parameters have the attribute \[\[thread_position_in_grid\]\]",
+            4,
+        ),
         ("kernel int k(device float* x) { return 1; }", "'k' must return void", 3),
         (
             'template [[host_name("q")]] kernel void nowhere<float>(device float*);',
@@ -188,6 +199,34 @@ def test_indices_that_only_the_compiler_can_evaluate(compiled, parameters, messa
     with pytest.raises(Exception, match=f"kernel 'k': .*{message}") as error:
         compiled(f"constant int two = 2; kernel void k(\n{parameters}) {{}}")
     assert str(error.value).startswith(f"t.metal:{line}:")
+
+
+@pytest.mark.parametrize("kind", ["thread_position_in_grid", "threads_per_threadgroup"])
+@pytest.mark.parametrize("type_name", ["ushort", "uint", "ushort2", "const uint3", "vec<uint, 2>"])
+def test_types_of_positions(compiled, type_name, kind):
+    compiled(f"kernel void k(device int* x, {type_name} i [[{kind}]]) {{}}")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "kind", "allowed"),
+    [
+        ("int", "thread_position_in_grid", "ushort or uint, or a vector of two or three"),
+        ("float", "thread_position_in_grid", "ushort or uint, or a vector of two or three"),
+        ("ulong", "threads_per_grid", "ushort or uint, or a vector of two or three"),
+        ("uint4", "threads_per_threadgroup", "ushort or uint, or a vector of two or three"),
+        ("Alias", "threadgroup_position_in_grid", "ushort or uint, or a vector of two or three"),
+        ("uint2", "thread_index_in_threadgroup", 'ushort or uint"'),
+        ("short", "thread_index_in_simdgroup", 'ushort or uint"'),
+    ],
+)
+def test_other_types_of_positions_are_refused(compiled, type_name, kind, allowed):
+    with pytest.raises(
+        Exception, match=f"kernel 'k': parameter 'i', a {kind}, .*{allowed}"
+    ) as error:
+        compiled(
+            f"using Alias = int2; kernel void k(device int* x,\n {type_name} i [[{kind}]]) {{}}"
+        )
+    assert str(error.value).startswith("t.metal:4:")
 
 
 def test_indices_may_be_expressions(compiled):

@@ -8,7 +8,7 @@
 // and links against nothing: everything it needs from the host comes through sm_dispatch.
 #pragma once
 
-#define SM_ABI_VERSION 3
+#define SM_ABI_VERSION 4
 #define SM_MAX_BUFFERS 31                // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768  // bytes
 #define SM_MAX_SET_BYTES 4096            // setBytes:length:atIndex:
@@ -60,6 +60,7 @@ struct sm_kernel {
   // kernel library, null at first; what it points to is the library's business.
   void (*run_group)(struct sm_dispatch*, void** worker_state, unsigned gx, unsigned gy,
                     unsigned gz);
+  const int* needed_constants;  // indices in sm_library::fconsts that need a value; -1 ends them
 };
 
 // One function constant. The host writes the value and `*defined` before each dispatch.
@@ -68,6 +69,7 @@ struct sm_fconst {
   int index;  // [[function_constant(index)]]
   void* addr;
   unsigned size;  // bytes
+  int type;       // MTLDataType; 0 where it has none
   bool* defined;
 };
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .kernels import MAX_BUFFERS, Kernel, Parameter, equal_slots, out_of_range, slot_pairs
+from .kernels import MAX_BUFFERS, SCALARS, Kernel, Parameter, equal_slots, out_of_range, slot_pairs
 from .model import Declarations
 
 # ---- C++ ---------------------------------------------------------------------------------------
@@ -36,6 +36,7 @@ def library_table(found: Declarations, kernels: list[Kernel], hashed_source: str
             "}",
             "}  // namespace softmetal",
             *(_parameter_names(n, kernel) for n, kernel in enumerate(kernels)),
+            *(_needed_constants(n, kernel) for n, kernel in enumerate(kernels)),
             'extern "C" __attribute__((visibility("default"))) const sm_library* '
             "softmetal_library() {",
             "  if (!softmetal::processor_suffices()) return nullptr;",
@@ -62,6 +63,16 @@ def _requirements(kernel: Kernel) -> Iterator[str]:
         if p.kind in ("SM_BUFFER", "SM_THREADGROUP_MEM") and not p.index.isdigit():
             in_range = f"({p.index}) >= 0 && ({p.index}) < {MAX_BUFFERS}"
             yield _assertion(p, in_range, out_of_range(name, p))
+    for n, p in enumerate(kernel.parameters):
+        if p.index == "-1":
+            allowed = f"softmetal::position_parameter<decltype({kernel.expression}), {n}, "
+            lanes, types = (1, "") if p.kind in SCALARS else (3, ", or a vector of two or three")
+            yield _assertion(
+                p,
+                f"{allowed}{lanes}>::ok",
+                f"kernel '{name}': parameter '{p.name}', a {p.kind.removeprefix('SM_').lower()}, "
+                f"must be ushort or uint{types}",
+            )
     for one, other in slot_pairs(kernel.parameters):
         if not (one.index.isdigit() and other.index.isdigit()):
             differ = f"({one.index}) != ({other.index})"
@@ -79,6 +90,11 @@ def _parameter_names(n: int, kernel: Kernel) -> str:
     return f"static const char* const softmetal_names_{n}[] = {{{names}}};"
 
 
+def _needed_constants(n: int, kernel: Kernel) -> str:
+    numbers = ", ".join([*map(str, kernel.needed_constants), "-1"])
+    return f"static const int softmetal_needed_{n}[] = {{{numbers}}};"
+
+
 def _describe(n: int, kernel: Kernel) -> str:
     flags = {True: "true", False: "false"}
     parameters = "".join(
@@ -89,7 +105,7 @@ def _describe(n: int, kernel: Kernel) -> str:
     return (
         f"      softmetal::Kernel<{flags[not kernel.waits]}, decltype({kernel.expression}), "
         f"&{kernel.expression}{parameters}>::describe({c_string(kernel.name)}, "
-        f"softmetal_names_{n}, {kernel.max_threads}, {kernel.memory}),"
+        f"softmetal_names_{n}, {kernel.max_threads}, {kernel.memory}, softmetal_needed_{n}),"
     )
 
 
@@ -97,5 +113,5 @@ def _constant(name: str, namespace: tuple[str, ...], index: str) -> str:
     scope = "::".join(["", *namespace, ""])
     return (
         f'      sm_fconst{{"{name}", {index}, (void*)&{scope}{name}, sizeof({scope}{name}), '
-        f"&{scope}softmetal_defined_{name}}},"
+        f"softmetal::data_type<decltype({scope}{name})>::value, &{scope}softmetal_defined_{name}}},"
     )

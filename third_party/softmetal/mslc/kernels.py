@@ -32,6 +32,16 @@ _POSITIONS = {
 _POSITIONS["thread_execution_width"] = "SM_THREADS_PER_SIMDGROUP"
 _POSITIONS["dispatch_simdgroups_per_threadgroup"] = "SM_SIMDGROUPS_PER_THREADGROUP"
 
+SCALARS = frozenset(
+    f"SM_{word}"
+    for word in (
+        "THREAD_INDEX_IN_THREADGROUP",
+        "THREAD_INDEX_IN_SIMDGROUP",
+        "SIMDGROUP_INDEX_IN_THREADGROUP",
+        "SIMDGROUPS_PER_THREADGROUP",
+        "THREADS_PER_SIMDGROUP",
+    )
+)
 _NO_BINDING = frozenset(["function_constant", "maybe_unused"])
 MAX_BUFFERS = 31
 
@@ -61,6 +71,7 @@ class Kernel:
     parameters: list[Parameter]
     waits: bool
     max_threads: str  # call that gives the most threads of a threadgroup
+    needed_constants: list[int]  # function constants that must have a value
 
 
 def find_kernels(tokens: TokenStream, found: Declarations) -> list[Kernel]:
@@ -68,16 +79,18 @@ def find_kernels(tokens: TokenStream, found: Declarations) -> list[Kernel]:
     uses = _names_used(tokens, found)
     definitions = {kernel.name: kernel for kernel in found.kernels()}
     kernels = [
-        _plain_kernel(tokens, kernel, uses)
+        _plain_kernel(tokens, kernel, found, uses)
         for kernel in definitions.values()
         if not kernel.is_template
     ]
-    kernels += [_instance(tokens, i, definitions, uses) for i in found.instances]
+    kernels += [_instance(tokens, i, definitions, found, uses) for i in found.instances]
     _refuse_equal_names(kernels)
     return kernels
 
 
-def _plain_kernel(tokens: TokenStream, kernel: Function, uses: dict[str, set[str]]) -> Kernel:
+def _plain_kernel(
+    tokens: TokenStream, kernel: Function, found: Declarations, uses: dict[str, set[str]]
+) -> Kernel:
     assert kernel.body
     host_name = tokens.attribute(kernel.start, kernel.body[0], "host_name")
     scope = "::".join(["", *kernel.namespace, ""])
@@ -88,6 +101,7 @@ def _plain_kernel(tokens: TokenStream, kernel: Function, uses: dict[str, set[str
         parameters=kernel_parameters(tokens, kernel),
         waits=_may_wait([kernel.name], uses),
         max_threads=f"{scope}softmetal_threads_of_{kernel.name}()",
+        needed_constants=_needed_constants([kernel.name], uses, tokens, found),
     )
 
 
@@ -95,6 +109,7 @@ def _instance(
     tokens: TokenStream,
     instance: Instance,
     definitions: dict[str, Function],
+    found: Declarations,
     uses: dict[str, set[str]],
 ) -> Kernel:
     kernel = definitions.get(instance.base)
@@ -104,6 +119,7 @@ def _instance(
             tokens.location(instance.at),
         )
     scope = "::".join(["", *instance.namespace, ""])
+    names = [t for t in instance.tokens if is_name(t)]
     if instance.tokens[0] == "::":
         scope = ""
     return Kernel(
@@ -111,8 +127,9 @@ def _instance(
         expression=scope + instance.expression(),
         memory=f"{scope}{instance.expression('softmetal_memory_of_')}()",
         parameters=kernel_parameters(tokens, kernel),
-        waits=_may_wait([t for t in instance.tokens if is_name(t)], uses),
+        waits=_may_wait(names, uses),
         max_threads=f"{scope}{instance.expression('softmetal_threads_of_')}()",
+        needed_constants=_needed_constants(names, uses, tokens, found),
     )
 
 
@@ -136,26 +153,52 @@ def max_threads(tokens: TokenStream, kernel: Function) -> str:
 def _names_used(tokens: TokenStream, found: Declarations) -> dict[str, set[str]]:
     """For each function, class, alias and constant: the names that its declaration mentions."""
     uses: dict[str, set[str]] = {name: set(used) for name, used in found.aliases.items()}
+    attributes = {i for start, end in tokens.attributes.items() for i in range(start, end)}
     for function in found.functions:
         names = uses.setdefault(function.name, set())
         names.update(
-            tokens.text[i] for i in range(function.start, function.end) if tokens.kind[i] == "name"
+            tokens.text[i]
+            for i in range(function.start, function.end)
+            if tokens.kind[i] == "name" and i not in attributes
         )
     return uses
 
 
 def _may_wait(roots: list[str], uses: dict[str, set[str]]) -> bool:
     """Whether a barrier or simdgroup operation can be reached from one of these names."""
+    return any(_WAITS.fullmatch(name) for name in _reachable(roots, uses))
+
+
+def _needed_constants(
+    roots: list[str], uses: dict[str, set[str]], tokens: TokenStream, found: Declarations
+) -> list[int]:
+    """Which function constants a kernel uses that the source never asks whether they are defined.
+
+    A constant that only decides whether an argument exists is not used by that.
+    """
+    reachable = _reachable(roots, uses)
+    asked = {
+        tokens.text[tokens.match[i + 1] - 1]
+        for i, word in enumerate(tokens.text[:-1])
+        if word == "is_function_constant_defined" and tokens.text[i + 1] == "("
+    }
+    return [
+        n
+        for n, c in enumerate(found.function_constants)
+        if c.name in reachable and c.name not in asked
+    ]
+
+
+def _reachable(roots: list[str], uses: dict[str, set[str]]) -> set[str]:
+    """These names, and those that their declarations mention, and so on."""
     todo, seen = list(roots), set()
     while todo:
         name = todo.pop()
         if name in seen:
             continue
         seen.add(name)
-        if _WAITS.fullmatch(name):
-            return True
         todo.extend(uses.get(name, ()))
-    return False
+    return seen
 
 
 # ---- parameters ----
@@ -170,6 +213,7 @@ def kernel_parameters(tokens: TokenStream, kernel: Function) -> list[Parameter]:
         for item, argument, _ in tokens.attribute_items(start, end)
         if item == "buffer"
     }
+    _refuse_repeated_attributes(tokens, kernel)
     threadgroup_count = 0
     for start, end in kernel.parameters:
         if tokens.text[start:end] == ["void"]:
@@ -186,6 +230,19 @@ def kernel_parameters(tokens: TokenStream, kernel: Function) -> list[Parameter]:
         parameters.append(parameter)
     _refuse_equal_slots(tokens, kernel, parameters)
     return parameters
+
+
+def _refuse_repeated_attributes(tokens: TokenStream, kernel: Function) -> None:
+    seen = set()
+    for start, end in kernel.parameters:
+        for item, _, at in tokens.attribute_items(start, end):
+            if item in seen:
+                raise MslError(
+                    f"kernel '{kernel.name}': two parameters have the attribute [[{item}]]",
+                    tokens.location(at),
+                )
+            if item in _POSITIONS:
+                seen.add(item)
 
 
 def out_of_range(kernel: str, parameter: Parameter) -> str:
@@ -221,6 +278,12 @@ def _parameter(tokens: TokenStream, kernel: Function, start: int, end: int) -> P
     kind, index = "", "0"
     items = list(tokens.attribute_items(start, end))
     for item, argument, at in items:
+        if kind and item not in _NO_BINDING:
+            raise MslError(
+                f"kernel '{kernel.name}': parameter '{name}' has two attributes that say what it "
+                f"is, the second is [[{item}]]",
+                tokens.location(at),
+            )
         if item == "buffer":
             kind, index = "SM_BUFFER", argument or ""
         elif item == "threadgroup":

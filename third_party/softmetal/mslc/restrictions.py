@@ -53,6 +53,7 @@ def violations(
     yield from _static_variables(tokens, found)
     yield from _recursion(tokens, found)
     yield from _kernel_results(tokens, found)
+    yield from _misplaced_atomics(tokens, found)
 
 
 def _forbidden_words(tokens: TokenStream, language_version: tuple[int, int]) -> Violations:
@@ -165,6 +166,39 @@ def _kernel_results(tokens: TokenStream, found: Declarations) -> Violations:
         head = tokens.text[kernel.template_end : kernel.name_at]
         if "void" not in head:
             yield kernel.name_at, f"kernel '{kernel.name}' must return void"
+
+
+_ATOMIC = re.compile(r"atomic_(int|uint|bool|ulong|float)")
+
+
+def _misplaced_atomics(tokens: TokenStream, found: Declarations) -> Violations:
+    """Atomics are in device memory; those of 32 bits but float in threadgroup memory as well."""
+    text = tokens.text
+    bodies = [f.body for f in found.functions if f.body and not f.is_class]
+    for i, token in enumerate(text[:-1]):
+        named = _ATOMIC.fullmatch(token)
+        if not named and not (token == "atomic" and text[i + 1] == "<"):
+            continue
+        kind = named[1] if named else text[i + 2]
+        end = i + 1 if named else tokens.template_end(i + 1) or i + 1
+        before = i - 1
+        while text[before] in _QUALIFIERS or text[before] in ADDRESS_SPACES:
+            before -= 1
+        spaces = set(text[before + 1 : i]) & ADDRESS_SPACES
+        if "threadgroup" in spaces and kind in ("float", "ulong"):
+            yield (
+                i,
+                f"atomic_{kind} in threadgroup memory is not supported in Metal, only in device",
+            )
+        elif spaces & {"thread", "constant"}:
+            yield i, "an atomic must be in device or threadgroup memory"
+        elif (
+            not spaces
+            and text[before] in ("{", "}", ";")
+            and is_name(text[end])
+            and any(start < i < stop for start, stop in bodies)
+        ):
+            yield i, "an atomic must be in device or threadgroup memory, not a thread's variable"
 
 
 CONTRACTION = re.compile(

@@ -203,6 +203,14 @@ static SMDevice* g_device;
     invalid(method + "maxTotalThreadsPerThreadgroup " + std::to_string(threads) + " is more than " +
             std::to_string(SM_MAX_THREADS));
   }
+  const softmetal::Function& function =
+      static_cast<SMFunction*>(descriptor.computeFunction)->function;
+  if (const sm_fconst* missing =
+          function.library->missing_constant(*function.kernel, *function.constants)) {
+    softmetal::set_error(error, MTLLibraryErrorDomain, MTLLibraryErrorCompileFailure,
+                         softmetal::describe_missing(*function.kernel, *missing));
+    return nil;
+  }
   return [[SMComputePipeline alloc] initWithDescriptor:descriptor];
 }
 

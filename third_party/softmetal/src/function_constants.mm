@@ -20,14 +20,15 @@ static NSUInteger size_of(MTLDataType type) {
   return 0;
 }
 
-static NSData* data_of(const void* value, MTLDataType type, const char* method) {
+static NSArray* value_of(const void* value, MTLDataType type, const char* method) {
   if (!value) invalid(std::string(method) + " with a null value");
   const NSUInteger size = size_of(type);
   if (!size) {
     invalid(std::string(method) + ": MTLDataType " + std::to_string(type) +
             " cannot be a function constant (a scalar or vector can)");
   }
-  return [NSData dataWithBytes:value length:size];
+  return [NSArray arrayWithObjects:[NSNumber numberWithUnsignedInteger:type],
+                                   [NSData dataWithBytes:value length:size], nil];
 }
 
 @implementation MTLFunctionConstantValues
@@ -87,7 +88,7 @@ static NSData* data_of(const void* value, MTLDataType type, const char* method) 
 }
 
 - (void)setConstantValue:(const void*)value type:(MTLDataType)type atIndex:(NSUInteger)index {
-  [_byIndex setObject:data_of(value, type, "setConstantValue:type:atIndex:")
+  [_byIndex setObject:value_of(value, type, "setConstantValue:type:atIndex:")
                forKey:[NSNumber numberWithUnsignedInteger:index]];
 }
 
@@ -100,7 +101,7 @@ static NSData* data_of(const void* value, MTLDataType type, const char* method) 
 
 - (void)setConstantValue:(const void*)value type:(MTLDataType)type withName:(NSString*)name {
   if (!name) invalid("setConstantValue:type:withName:nil");
-  [_byName setObject:data_of(value, type, "setConstantValue:type:withName:") forKey:name];
+  [_byName setObject:value_of(value, type, "setConstantValue:type:withName:") forKey:name];
 }
 
 - (void)reset {
@@ -108,8 +109,8 @@ static NSData* data_of(const void* value, MTLDataType type, const char* method) 
   [_byName removeAllObjects];
 }
 
-- (NSData*)valueAtIndex:(int)index name:(const char*)name {
-  NSData* value = [_byIndex objectForKey:[NSNumber numberWithUnsignedInteger:index]];
+- (NSArray*)valueAtIndex:(int)index name:(const char*)name {
+  NSArray* value = [_byIndex objectForKey:[NSNumber numberWithUnsignedInteger:index]];
   return value ? value : [_byName objectForKey:softmetal::to_ns(name)];
 }
 

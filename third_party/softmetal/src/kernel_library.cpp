@@ -29,6 +29,14 @@ void KernelLibrary::set_constants(const Constants& constants) const {
   }
 }
 
+const sm_fconst* KernelLibrary::missing_constant(const sm_kernel& kernel,
+                                                 const Constants& constants) const {
+  for (const int* i = kernel.needed_constants; *i >= 0; ++i) {
+    if (!constants.count(contents_->fconsts[*i].index)) return &contents_->fconsts[*i];
+  }
+  return nullptr;
+}
+
 std::string MetalSource::identity() const {
   std::string result = std::to_string(language_version) + "\n";
   for (const auto& [name, value] : macros) result += name + "=" + value + "\n";

@@ -19,6 +19,9 @@ class KernelLibrary {
   using Constants = std::map<int, std::vector<char>>;  // index -> value
   void set_constants(const Constants& constants) const;
 
+  // The first function constant that the kernel needs and that has no value, or null.
+  const sm_fconst* missing_constant(const sm_kernel& kernel, const Constants& constants) const;
+
  private:
   friend const KernelLibrary* open_library(const std::string&, std::string&);
   const sm_library* contents_ = nullptr;

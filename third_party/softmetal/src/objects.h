@@ -18,6 +18,9 @@ NSError* make_error(NSString* domain, NSInteger code, const std::string& text); 
 // For `error:(NSError**)error` parameters: stores the error where the caller wants one.
 void set_error(NSError** error, NSString* domain, NSInteger code, const std::string& text);
 
+// The error of a function constant without a value.
+std::string describe_missing(const sm_kernel& kernel, const sm_fconst& constant);
+
 NSString* to_ns(const std::string& text);  // autoreleased
 std::string to_string(NSString* text);     // "" for nil
 
@@ -60,11 +63,12 @@ std::string to_string(NSString* text);     // "" for nil
 @end
 
 @interface SMFunctionConstantValues : MTLFunctionConstantValues {
-  NSMutableDictionary* _byIndex;  // NSNumber -> NSData
+  // To arrays of two: the MTLDataType, an NSData.
+  NSMutableDictionary* _byIndex;  // of NSNumber
   NSMutableDictionary* _byName;
 }
 // The value given for a constant by index or by name; nil if none was.
-- (NSData*)valueAtIndex:(int)index name:(const char*)name;
+- (NSArray*)valueAtIndex:(int)index name:(const char*)name;
 @end
 
 @interface SMComputePipeline : NSObject <MTLComputePipelineState> {

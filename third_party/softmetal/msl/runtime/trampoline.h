@@ -1,6 +1,7 @@
 // From a dispatch to calls of a kernel: finds its arguments and runs one threadgroup.
 #pragma once
 
+#include "../library/bfloat.h"
 #include "../library/integer.h"
 #include "../library/vector_ops.h"
 #include "scheduler.h"
@@ -101,6 +102,50 @@ struct Source<SM_THREADGROUP_MEM> {
     return memory_argument<T>::get(g.memory + g.argument_offset[index]);
   }
 };
+
+// Whether parameter n of a kernel has a type that MSL allows for positions (a vector of up to
+// `lanes` components) and for indices (lanes 1).
+template <class T, uint lanes>
+struct position_type {
+  static constexpr bool ok = metal::is_same_v<T, ushort> || metal::is_same_v<T, uint>;
+};
+template <class T, int n, uint lanes>
+struct position_type<metal::vec<T, n>, lanes> {
+  static constexpr bool ok = n <= lanes && position_type<T, 1>::ok;
+};
+template <class Signature, int n, uint lanes>
+struct position_parameter;
+template <class... T, int n, uint lanes>
+struct position_parameter<void(T...), n, lanes>
+    : position_type<metal::remove_cv_t<__type_pack_element<n, T...>>, lanes> {};
+
+// MTLDataType of a function constant.
+template <class T>
+struct data_type {
+  static constexpr int value = 0;
+};
+template <class T, int n>
+struct data_type<metal::vec<T, n>> {
+  static constexpr int value = data_type<T>::value ? data_type<T>::value + n - 1 : 0;
+};
+#define SM_DATA_TYPE(T, number)          \
+  template <>                            \
+  struct data_type<T> {                  \
+    static constexpr int value = number; \
+  };
+SM_DATA_TYPE(float, 3)
+SM_DATA_TYPE(half, 16)
+SM_DATA_TYPE(int, 29)
+SM_DATA_TYPE(uint, 33)
+SM_DATA_TYPE(short, 37)
+SM_DATA_TYPE(ushort, 41)
+SM_DATA_TYPE(char, 45)
+SM_DATA_TYPE(uchar, 49)
+SM_DATA_TYPE(bool, 53)
+SM_DATA_TYPE(long, 81)
+SM_DATA_TYPE(ulong, 85)
+SM_DATA_TYPE(bfloat, 121)
+#undef SM_DATA_TYPE
 
 // ---- one threadgroup ----
 
@@ -207,14 +252,14 @@ struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant,
   }
 
   static sm_kernel describe(const char* name, const char* const* names, uint max_threads,
-                            uint threadgroup_memory) {
+                            uint threadgroup_memory, const int* needed_constants) {
     static sm_arg arguments[] = {sm_arg{kind, index, nullptr, memory_argument<T>::size,
                                         memory_argument<T>::align, memory_argument<T>::is_pointer,
                                         memory_argument<T>::is_const, is_constant, optional}...,
                                  sm_arg{}};
     for (uint i = 0; i < sizeof...(T); ++i) arguments[i].name = names[i];
     return sm_kernel{name,        arguments,          int(sizeof...(T)), no_sync,
-                     max_threads, threadgroup_memory, &Kernel::run};
+                     max_threads, threadgroup_memory, &Kernel::run,      needed_constants};
   }
 };
 
