@@ -114,6 +114,7 @@ print(metal.worker_threads(), order.tolist())
         ("SOFTMETAL_ORDER", "reverse", "s.order == metal.Order.REVERSE", "True"),
         ("SOFTMETAL_POISON", "1", "s.poison", "True"),
         ("SOFTMETAL_HIDE_CONTENTS", "1", "s.hide_contents", "True"),
+        ("SOFTMETAL_TIMEOUT", "7", "s.timeout", "7"),
     ],
 )
 def test_environment_variables(variable: str, value: str, expression: str, expected: str) -> None:

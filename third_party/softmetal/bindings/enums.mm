@@ -20,6 +20,7 @@ void bind_enums(py::module_& m) {
   py::enum_<MTLCommandBufferError>(m, "CommandBufferError", py::arithmetic())
       .value("NONE", MTLCommandBufferErrorNone)
       .value("INTERNAL", MTLCommandBufferErrorInternal)
+      .value("TIMEOUT", MTLCommandBufferErrorTimeout)
       .value("PAGE_FAULT", MTLCommandBufferErrorPageFault)
       .value("OUT_OF_MEMORY", MTLCommandBufferErrorOutOfMemory)
       .value("INVALID_RESOURCE", MTLCommandBufferErrorInvalidResource)

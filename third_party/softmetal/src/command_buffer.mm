@@ -21,6 +21,8 @@ static NSInteger error_code(softmetal::Failure::Kind kind) {
       return MTLCommandBufferErrorPageFault;
     case softmetal::Failure::invalid_resource:
       return MTLCommandBufferErrorInvalidResource;
+    case softmetal::Failure::timeout:
+      return MTLCommandBufferErrorTimeout;
     case softmetal::Failure::stack_overflow:
       return MTLCommandBufferErrorStackOverflow;
     case softmetal::Failure::out_of_memory:

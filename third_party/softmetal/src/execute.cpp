@@ -1,5 +1,6 @@
 #include "execute.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "faults.h"
 #include "floating_point.h"
 #include "softmetal/softmetal.h"
+#include "watchdog.h"
 #include "workers.h"
 
 namespace softmetal {
@@ -22,7 +24,7 @@ struct Job {
   uint64_t total = 1;  // threadgroups
   bool reverse = false;
   bool flush = true;
-  std::atomic<uint64_t> next{0};
+  std::atomic<uint64_t> next{0}, done{0};
 
   // The first failure. Put into words when all workers are done.
   struct Raw {
@@ -33,11 +35,30 @@ struct Job {
   };
   std::mutex lock;
   std::optional<Raw> failure;
+  std::vector<pthread_t> workers;  // that run threadgroups now
+  bool timed_out = false;
 
   void fail(const Raw& raw) {
     std::lock_guard<std::mutex> guard(lock);
     if (!failure) failure = raw;
     abi.failed = 1;
+  }
+
+  // Of the watchdog.
+  void stop() {
+    std::lock_guard<std::mutex> guard(lock);
+    timed_out = true;
+    abi.failed = 1;
+    for (pthread_t worker : workers) interrupt(worker);
+  }
+
+  void enter() {
+    std::lock_guard<std::mutex> guard(lock);
+    workers.push_back(pthread_self());
+  }
+  void leave() {
+    std::lock_guard<std::mutex> guard(lock);
+    workers.erase(std::find(workers.begin(), workers.end(), pthread_self()));
   }
 };
 
@@ -73,6 +94,7 @@ void run_groups(void* context) {
     lane.group.y = i / groups[0] % groups[1];
     lane.group.z = i / groups[0] / groups[1];
     job.abi.kernel->run_group(&job.abi, lane.state, lane.group.x, lane.group.y, lane.group.z);
+    job.done.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -84,7 +106,9 @@ void work(Job& job) {
   {
     FlushSubnormals flush(job.flush);
     t_lane = &lane;
-    ok = run_guarded(run_groups, &lane, fault);
+    job.enter();
+    ok = run_guarded(run_groups, &lane, job.dispatch->function.library->code(), fault);
+    job.leave();
     t_lane = nullptr;
   }
   if (lane.message || !ok) job.fail({fault, lane.message, lane.pc, lane.group});
@@ -137,7 +161,11 @@ std::optional<Failure> gather(const Dispatch& dispatch, sm_dispatch& abi,
   return std::nullopt;
 }
 
-std::optional<Failure> describe(const Job& job) {
+std::optional<Failure> describe(const Job& job, unsigned seconds) {
+  if (job.timed_out) {
+    const Job::Raw where = job.failure.value_or(Job::Raw{});
+    return describe_timeout(seconds, where.fault.pc, *job.dispatch, where.group);
+  }
   if (!job.failure) return std::nullopt;
   const Job::Raw& raw = *job.failure;
   if (raw.message) return describe_message(raw.message, raw.pc, *job.dispatch, raw.group);
@@ -194,12 +222,15 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
   }
   claim_signals();
   if (s.hide_contents) HiddenContents::hide();
-  run_on_workers([&] { work(job); }, job.total == 1);
+  {
+    Watchdog watchdog(s.timeout, job.done, [&] { job.stop(); });
+    run_on_workers([&] { work(job); }, job.total == 1);
+  }
   if (s.hide_contents) HiddenContents::show();
   count(job.abi);
   Location damage;
   const bool damaged = Residency::finish(damage);
-  auto failure = describe(job);
+  auto failure = describe(job, s.timeout);
   if (damaged && !failure) failure = describe_damage(damage, dispatch);
   return failure;
 }

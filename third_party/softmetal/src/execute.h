@@ -50,7 +50,7 @@ struct Dispatch {
 };
 
 struct Failure {
-  enum Kind { page_fault, invalid_resource, stack_overflow, out_of_memory, internal };
+  enum Kind { page_fault, invalid_resource, timeout, stack_overflow, out_of_memory, internal };
   Kind kind = internal;
   std::string text;
 };

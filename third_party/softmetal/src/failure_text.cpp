@@ -134,6 +134,14 @@ Failure describe_message(const std::string& message, const void* pc, const Dispa
   return {Failure::internal, in_kernel(dispatch, message + at(pc, group))};
 }
 
+Failure describe_timeout(unsigned seconds, const void* pc, const Dispatch& dispatch,
+                         GroupPosition group) {
+  return {Failure::timeout,
+          in_kernel(dispatch, "no threadgroup ended for " + std::to_string(seconds) +
+                                  " seconds (SOFTMETAL_TIMEOUT), the dispatch was stopped" +
+                                  (pc ? at(pc, group) : ""))};
+}
+
 Failure describe_released(const Memory& memory, bool declared, const Dispatch& dispatch) {
   const std::string how =
       declared ? " (useResource: makes it resident but does not retain: hold the buffer in a "

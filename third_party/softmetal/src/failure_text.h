@@ -13,6 +13,9 @@ Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPositi
 Failure describe_damage(const Location& where, const Dispatch& dispatch);
 Failure describe_message(const std::string& message, const void* pc, const Dispatch& dispatch,
                          GroupPosition group);
+// `pc`: what was running then, or null.
+Failure describe_timeout(unsigned seconds, const void* pc, const Dispatch& dispatch,
+                         GroupPosition group);
 Failure describe_released(const Memory& memory, bool declared, const Dispatch& dispatch);
 
 }  // namespace softmetal

@@ -17,10 +17,15 @@
 namespace softmetal {
 namespace {
 
+// Sent with the address of the tag, which tells it from a trap. One of those that are ours anyway.
+constexpr int kInterrupt = SIGTRAP;
+char g_interrupt_tag;
+
 constexpr int kSignals[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE};
 
 struct Guarded {
   sigjmp_buf back;
+  CodeRange code;
   Fault fault;
 };
 // initial-exec: reading it in a signal handler never allocates.
@@ -84,8 +89,18 @@ void explain_host_fault(const void* address) {
   (void)ignored;
 }
 
+bool is_interrupt(int signal, const siginfo_t* info) {
+  return signal == kInterrupt && info->si_code == SI_QUEUE &&
+         info->si_value.sival_ptr == &g_interrupt_tag;
+}
+
 void on_signal(int signal, siginfo_t* info, void* context) {
   Guarded* guarded = t_guarded;
+  if (is_interrupt(signal, info)) {
+    const char* pc = static_cast<char*>(instruction(static_cast<ucontext_t*>(context)));
+    if (!guarded || pc < guarded->code.begin || pc >= guarded->code.end) return;
+    guarded->fault.interrupted = true;
+  }
   if (guarded) {
     guarded->fault.signal = signal;
     guarded->fault.code = info->si_code;
@@ -151,9 +166,16 @@ void claim_signals() {
   }
 }
 
-bool run_guarded(void (*body)(void*), void* context, Fault& fault) {
+void interrupt(pthread_t thread) {
+  sigval value{};
+  value.sival_ptr = &g_interrupt_tag;
+  pthread_sigqueue(thread, kInterrupt, value);
+}
+
+bool run_guarded(void (*body)(void*), void* context, const CodeRange& code, Fault& fault) {
   static thread_local AlternateStack stack;
   Guarded guarded;
+  guarded.code = code;
   if (sigsetjmp(guarded.back, 0)) {
     t_guarded = nullptr;
     fault = guarded.fault;

@@ -1,6 +1,7 @@
 #include "kernel_library.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdio>
 #include <cstring>
@@ -8,6 +9,29 @@
 #include <mutex>
 
 namespace softmetal {
+namespace {
+
+// The executable segment around an address.
+CodeRange code_around(const void* address) {
+  CodeRange found{static_cast<const char*>(address), nullptr};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* context) {
+        CodeRange& range = *static_cast<CodeRange*>(context);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X)) continue;
+          const auto* begin = reinterpret_cast<const char*>(info->dlpi_addr + segment.p_vaddr);
+          if (range.begin < begin || range.begin >= begin + segment.p_memsz) continue;
+          range = {begin, begin + segment.p_memsz};
+          return 1;
+        }
+        return 0;
+      },
+      &found);
+  return found;
+}
+
+}  // namespace
 
 const sm_kernel* KernelLibrary::find(const std::string& name) const {
   for (int i = 0; i < contents_->nkernels; ++i) {
@@ -78,6 +102,7 @@ const KernelLibrary* open_library(const std::string& path, std::string& error) {
   auto library = std::make_unique<KernelLibrary>();
   library->contents_ = contents();
   library->path_ = path;
+  library->code_ = code_around(reinterpret_cast<const void*>(contents));
   return opened->emplace(path, std::move(library)).first->second.get();
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "faults.h"
 #include "softmetal_abi.h"
 
 namespace softmetal {
@@ -14,6 +15,7 @@ class KernelLibrary {
   const sm_library* contents() const { return contents_; }
   const sm_kernel* find(const std::string& name) const;
   const std::string& path() const { return path_; }
+  const CodeRange& code() const { return code_; }
 
   // Values of the function constants for the dispatch that comes next. One dispatch at a time.
   using Constants = std::map<int, std::vector<char>>;  // index -> value
@@ -26,6 +28,7 @@ class KernelLibrary {
   friend const KernelLibrary* open_library(const std::string&, std::string&);
   const sm_library* contents_ = nullptr;
   std::string path_;
+  CodeRange code_;
 };
 
 struct MetalSource {

@@ -44,6 +44,7 @@ Settings from_environment() {
   if (is("SOFTMETAL_GUARD", "front")) s.guard = Guard::front;
   if (is("SOFTMETAL_ORDER", "reverse")) s.order = Order::reverse;
   s.poison = flag("SOFTMETAL_POISON", s.poison);
+  s.timeout = number("SOFTMETAL_TIMEOUT", s.timeout);
   s.hide_contents = flag("SOFTMETAL_HIDE_CONTENTS", s.hide_contents);
   check(s);
   return s;

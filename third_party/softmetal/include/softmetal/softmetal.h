@@ -87,6 +87,9 @@ struct Settings {
   // a kernel that was given one is caught. Host threads wait; a system call that a host thread
   // makes on contents in that time fails with EFAULT, which is why this is not the default.
   bool hide_contents = false;
+  // SOFTMETAL_TIMEOUT=10. Seconds without the end of a threadgroup after which a dispatch is
+  // stopped with MTLCommandBufferErrorTimeout; 0: never.
+  unsigned timeout = 60;
 };
 
 SOFTMETAL_API Settings settings();
