@@ -2,8 +2,6 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
-#include <map>
-
 #include "adam_lists.h"
 #include "cpu_adam/adam_core.h"
 #include "joint_layout.h"

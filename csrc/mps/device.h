@@ -3,7 +3,6 @@
 
 #import <Metal/Metal.h>
 
-#include <cstdint>
 #include <string>
 
 namespace mps_ds::mps {
