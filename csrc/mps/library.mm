@@ -39,17 +39,31 @@ id<MTLLibrary> Library::compiled() {
   return library_.get();
 }
 
-id<MTLComputePipelineState> Library::pipeline(const std::string& kernel) {
+Owned<id<MTLFunction>> Library::function(const Key& key) {
+  const auto& [kernel, constants] = key;
+  auto values = Owned<MTLFunctionConstantValues*>::adopt([[MTLFunctionConstantValues alloc] init]);
+  for (size_t i = 0; i < constants.size(); ++i)
+    [values.get() setConstantValue:&constants[i] type:MTLDataTypeUInt atIndex:i];
+  NSError* error = nil;
+  auto function = Owned<id<MTLFunction>>::adopt([compiled()
+      newFunctionWithName:[NSString stringWithUTF8String:kernel.c_str()]
+           constantValues:values.get()
+                    error:&error]);
+  MPS_DS_CHECK(function, family_, ".metal has no kernel ", kernel, ": ", describe(error));
+  return function;
+}
+
+id<MTLComputePipelineState> Library::pipeline(const std::string& kernel,
+                                              const std::vector<uint32_t>& constants) {
   std::lock_guard<std::mutex> lock(mutex_);
-  auto& pipeline = pipelines_[kernel];
+  const Key key{kernel, constants};
+  auto& pipeline = pipelines_[key];
   if (pipeline) return pipeline.get();
   @autoreleasepool {
-    auto function = Owned<id<MTLFunction>>::adopt(
-        [compiled() newFunctionWithName:[NSString stringWithUTF8String:kernel.c_str()]]);
-    MPS_DS_CHECK(function, family_, ".metal has no kernel ", kernel);
+    auto specialised = function(key);
     NSError* error = nil;
     pipeline = Owned<id<MTLComputePipelineState>>::adopt(
-        [device() newComputePipelineStateWithFunction:function.get() error:&error]);
+        [device() newComputePipelineStateWithFunction:specialised.get() error:&error]);
     MPS_DS_CHECK(pipeline, "no pipeline for ", kernel, ": ", describe(error));
   }
   return pipeline.get();
