@@ -1,0 +1,52 @@
+// One Adam step in plain fp32, each operation rounded: for rows of 16-bit params, whose stores
+// round far more coarsely, and for optimizer steps on the CPU. In the part of the language that C++
+// and Metal share. docs/numerics.md says how far it can be from float64.
+//
+// F is the type of a value: float, or several floats that the CPU takes at once. The result is the
+// same bit for bit, because every fused multiply-add is written out.
+#pragma once
+
+#include "adam_types.h"
+#include "float_pair.h"
+
+MPS_DS_INLINE float value_fma(float a, float b, float c) {
+  return MPS_DS_FMA(a, b, c);
+}
+MPS_DS_INLINE float value_sqrt(float x) {
+  return MPS_DS_SQRT(x);
+}
+
+// NaN if either is: on bits, because fast math would drop a comparison with itself.
+MPS_DS_INLINE float value_max(float a, float b) {
+  const bool a_is_nan = (MPS_DS_BITS(a) & 0x7fffffffu) > 0x7f800000u;
+  return a > b || a_is_nan ? a : b;
+}
+
+// NaN stays NaN.
+MPS_DS_INLINE float value_clamp(float x, float bound) {
+  return x > bound ? bound : x < -bound ? -bound : x;
+}
+
+// What is 0 is skipped, not multiplied: an infinite param must not turn the gradient into NaN.
+template <class F>
+MPS_DS_INLINE AdamValues<F> adam_plain(AdamValues<F> x, F raw_grad, AdamHyper h, bool amsgrad) {
+  F grad = raw_grad;
+  if (h.grad_factor.high != 1.0f) grad = F(h.grad_factor.high) * grad;
+  if (h.flags & ADAM_CLIP_VALUE) grad = value_clamp(grad, h.clip_value);
+  if (h.l2.high != 0.0f) grad = value_fma(F(h.l2.high), x.param, grad);
+
+  x.exp_avg = value_fma(F(h.beta1.high), x.exp_avg, F(h.one_minus_beta1.high) * grad);
+  // (1 - beta2) * grad first: grad * grad alone overflows from 1.8e19 on.
+  x.exp_avg_sq =
+      value_fma(F(h.beta2.high), x.exp_avg_sq, (F(h.one_minus_beta2.high) * grad) * grad);
+  F square = x.exp_avg_sq;
+  if (amsgrad) {
+    square = value_max(x.max_exp_avg_sq, square);
+    x.max_exp_avg_sq = square;
+  }
+
+  F denominator = value_fma(value_sqrt(square), F(h.rsqrt_correction2.high), F(h.eps.high));
+  if (h.decay != 0.0f) x.param = value_fma(F(-h.decay), x.param, x.param);
+  x.param = value_fma(F(-h.step_size.high), x.exp_avg / denominator, x.param);
+  return x;
+}
