@@ -1,105 +1,93 @@
-// How elements lie in memory, and reading and writing them as float. `type` is a STORAGE_*: as a
-// function constant it costs nothing, because a pipeline keeps one branch.
+// Elements as they are stored, and as the fp32 that kernels compute in. `type` is a function
+// constant where these are called: what a pipeline does not need is gone.
 //
-// bfloat16 is converted on integer bits: Apple GPUs flush subnormals in conversions from bfloat,
-// and MSL does not say what becomes of a NaN. All conversions round to nearest even.
+// bfloat16 is converted on integer bits: GPUs that flush subnormals do so in their conversions too.
 #pragma once
 
-#define STORAGE_FLOAT32 0u
-#define STORAGE_FLOAT16 1u
-#define STORAGE_BFLOAT16 2u
+#include <metal_stdlib>
 
-#if defined(__METAL_VERSION__)
+#include "storage_types.h"
 
-// The upper half of a float's bits, rounded. A NaN stays one, and becomes quiet.
-inline ushort bfloat16_bits(float x) {
+// To the nearest, ties to even; NaN stays NaN, with its quiet bit set.
+inline uint bfloat_bits(float x) {
   const uint bits = as_type<uint>(x);
-  const uint high = bits >> 16;
-  const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-  return ushort(nan ? high | 0x0040u : (bits + 0x7fffu + (high & 1u)) >> 16);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
+  return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
 }
 
-// Two neighbours in one word: the first is in the low half.
-inline uint bfloat16_bits(float first, float second) {
-  return uint(bfloat16_bits(first)) | uint(bfloat16_bits(second)) << 16;
+inline float float_of_bfloat(uint bits) {
+  return as_type<float>(bits << 16);
 }
 
-inline float4 float_of_bfloat16(uint2 words) {
-  return as_type<float4>(
-      uint4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
+inline uint half_bits(float x) {
+  return as_type<ushort>(half(x));
 }
 
-inline float4 float_of_float16(uint2 words) {
-  return float4(as_type<half4>(words));
+inline float float_of_half(uint bits) {
+  return float(as_type<half>(ushort(bits)));
 }
 
-inline uint2 bfloat16_words(float4 x) {
-  return uint2(bfloat16_bits(x.x, x.y), bfloat16_bits(x.z, x.w));
+inline float float_of_bits(uint bits, uint type) {
+  return type == STORAGE_FLOAT16 ? float_of_half(bits) : float_of_bfloat(bits);
 }
 
-inline uint2 float16_words(float4 x) {
-  return as_type<uint2>(half4(x));
+inline uint bits_of_float(float x, uint type) {
+  return type == STORAGE_FLOAT16 ? half_bits(x) : bfloat_bits(x);
 }
 
-// Element i.
-inline float load_element(device const void* p, ulong i, uint type) {
-  if (type == STORAGE_FLOAT32) return ((device const float*)p)[i];
-  if (type == STORAGE_FLOAT16) return float(((device const half*)p)[i]);
-  return as_type<float>(uint(((device const ushort*)p)[i]) << 16);
+inline float load_element(device const void* from, ulong i, uint type) {
+  if (type == STORAGE_FLOAT32) return ((device const float*)from)[i];
+  return float_of_bits(((device const ushort*)from)[i], type);
 }
 
-inline void store_element(device void* p, ulong i, uint type, float x) {
+inline void store_element(device void* to, ulong i, uint type, float x) {
   if (type == STORAGE_FLOAT32) {
-    ((device float*)p)[i] = x;
-  } else if (type == STORAGE_FLOAT16) {
-    ((device half*)p)[i] = half(x);
+    ((device float*)to)[i] = x;
   } else {
-    ((device ushort*)p)[i] = bfloat16_bits(x);
+    ((device ushort*)to)[i] = ushort(bits_of_float(x, type));
   }
 }
 
-// Elements 4 * block and the three after it. `p` is aligned to four elements: 16 or 8 bytes.
-inline float4 load_4(device const void* p, ulong block, uint type) {
-  if (type == STORAGE_FLOAT32) return ((device const float4*)p)[block];
-  const uint2 words = ((device const uint2*)p)[block];
-  return type == STORAGE_FLOAT16 ? float_of_float16(words) : float_of_bfloat16(words);
+// Two 16-bit elements of a word, the lower first.
+inline void unpack_word(uint word, uint type, thread float* x) {
+  x[0] = float_of_bits(word & 0xffffu, type);
+  x[1] = float_of_bits(word >> 16, type);
 }
 
-inline void store_4(device void* p, ulong block, uint type, float4 x) {
+inline uint pack_word(thread const float* x, uint type) {
+  return bits_of_float(x[0], type) | (bits_of_float(x[1], type) << 16);
+}
+
+// `width` (4 or 8) elements from `first`, a multiple of `width`, of a base aligned to 16 bytes.
+inline void load_block(device const void* from, ulong first, uint type, uint width,
+                       thread float* x) {
   if (type == STORAGE_FLOAT32) {
-    ((device float4*)p)[block] = x;
+    device const metal::float4* blocks = (device const metal::float4*)from + first / 4;
+    for (uint k = 0; k < width; k += 4) {
+      const metal::float4 block = blocks[k / 4];
+      for (uint lane = 0; lane < 4; ++lane) x[k + lane] = block[lane];
+    }
+  } else if (width == 8u) {
+    const metal::uint4 words = ((device const metal::uint4*)from)[first / 8];
+    for (uint k = 0; k < 4; ++k) unpack_word(words[k], type, x + 2 * k);
   } else {
-    ((device uint2*)p)[block] = type == STORAGE_FLOAT16 ? float16_words(x) : bfloat16_words(x);
+    const metal::uint2 words = ((device const metal::uint2*)from)[first / 4];
+    for (uint k = 0; k < 2; ++k) unpack_word(words[k], type, x + 2 * k);
   }
 }
 
-struct Float8 {
-  float4 low;  // the first four
-  float4 high;
-};
-
-// Elements 8 * block and the seven after it. `p` is aligned to 16 bytes: one load of 16-bit
-// elements, two of float32.
-inline Float8 load_8(device const void* p, ulong block, uint type) {
+inline void store_block(device void* to, ulong first, uint type, uint width,
+                        thread const float* x) {
   if (type == STORAGE_FLOAT32) {
-    device const float4* quads = (device const float4*)p + 2 * block;
-    return {quads[0], quads[1]};
-  }
-  const uint4 words = ((device const uint4*)p)[block];
-  if (type == STORAGE_FLOAT16) return {float_of_float16(words.xy), float_of_float16(words.zw)};
-  return {float_of_bfloat16(words.xy), float_of_bfloat16(words.zw)};
-}
-
-inline void store_8(device void* p, ulong block, uint type, Float8 x) {
-  if (type == STORAGE_FLOAT32) {
-    device float4* quads = (device float4*)p + 2 * block;
-    quads[0] = x.low;
-    quads[1] = x.high;
-  } else if (type == STORAGE_FLOAT16) {
-    ((device uint4*)p)[block] = uint4(float16_words(x.low), float16_words(x.high));
+    device metal::float4* blocks = (device metal::float4*)to + first / 4;
+    for (uint k = 0; k < width; k += 4)
+      blocks[k / 4] = metal::float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+  } else if (width == 8u) {
+    ((device metal::uint4*)to)[first / 8] =
+        metal::uint4(pack_word(x, type), pack_word(x + 2, type), pack_word(x + 4, type),
+                     pack_word(x + 6, type));
   } else {
-    ((device uint4*)p)[block] = uint4(bfloat16_words(x.low), bfloat16_words(x.high));
+    ((device metal::uint2*)to)[first / 4] =
+        metal::uint2(pack_word(x, type), pack_word(x + 2, type));
   }
 }
-
-#endif
