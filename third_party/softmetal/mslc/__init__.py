@@ -11,6 +11,7 @@ original file and line. Only the standard library is used.
     model.py          what the parser finds
     restrictions.py   refuses what C++ accepts and MSL does not
     rewrite.py        MSL -> C++
+    swizzles.py       the same for assignments to components of vectors, in templates
     kernels.py        the kernels of a file and their arguments
     exports.py        the table of them in the library
     compile.py        runs clang

@@ -323,7 +323,7 @@ def _check_type(
 ) -> None:
     """A buffer is a pointer or reference to device or constant memory, and so on."""
     spaces = {"SM_BUFFER": ("device", "constant"), "SM_THREADGROUP_MEM": ("threadgroup",)}
-    is_memory = bool({"*", "&"} & set(words))
+    is_memory = bool({"*", "&", "["} & set(words))  # T a[2] is a pointer
     if kind in spaces:
         if is_memory and set(spaces[kind]) & set(words):
             return

@@ -12,6 +12,7 @@ from .kernels import max_threads
 from .model import Declarations, Function, FunctionConstant, ProgramConstant, ThreadgroupVariable
 from .parser import parse, statement_starts
 from .restrictions import CONTRACTION
+from .swizzles import rewrite_assignments
 from .tokens import TokenStream, is_name
 
 UNSUFFIXED_FLOAT = re.compile(
@@ -41,6 +42,7 @@ class _Rewriter:
         self.tokens.drop_directives(CONTRACTION)
         self._literals()
         self._constant_queries()
+        rewrite_assignments(self.tokens, self.found)
         variables = self._threadgroup_variables()
         for start, end in self.tokens.attributes.items():
             self.tokens.remove(start, end)

@@ -15,6 +15,25 @@ constexpr T shift_right(T a, T count) {
   return T(a >> (count & T(sizeof(T) * 8 - 1)));
 }
 
+// `a op= b` as an expression without an lvalue, for components of vectors (../../mslc/swizzles.py).
+#define SM_ASSIGNED(name, op)         \
+  template <class T, class U>         \
+  constexpr T name(T a, const U& b) { \
+    a op b;                           \
+    return a;                         \
+  }
+SM_ASSIGNED(added, +=)
+SM_ASSIGNED(subtracted, -=)
+SM_ASSIGNED(multiplied, *=)
+SM_ASSIGNED(divided, /=)
+SM_ASSIGNED(remaindered, %=)
+SM_ASSIGNED(masked, &=)
+SM_ASSIGNED(joined, |=)
+SM_ASSIGNED(toggled, ^=)
+SM_ASSIGNED(shifted_left, <<=)
+SM_ASSIGNED(shifted_right, >>=)
+#undef SM_ASSIGNED
+
 }  // namespace softmetal
 
 namespace metal {
