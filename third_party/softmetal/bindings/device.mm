@@ -101,6 +101,9 @@ void bind_device(py::module_& m) {
       .def_property_readonly(
           "contents_address",
           [](const Buffer& b) { return reinterpret_cast<uintptr_t>([b.get() contents]); })
+      .def_property_readonly(
+          "object_address",
+          [](const Buffer& b) { return reinterpret_cast<uintptr_t>((const void*)b.get()); })
       .def_property_readonly("storage_mode", [](const Buffer& b) { return [b.get() storageMode]; })
       .def_property(SOFTMETAL_LABEL(Buffer))
       .def(
