@@ -14,7 +14,7 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = ["__version__", "device_info", "ops", "optim"]
 
-_SUBMODULES = frozenset({"ops", "optim", "selftest", "softmetal", "softmps"})
+_SUBMODULES = frozenset({"ops", "optim", "selftest", "softmetal", "softmps", "unified"})
 
 
 def __getattr__(name: str) -> Any:
