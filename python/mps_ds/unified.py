@@ -7,12 +7,14 @@ the GPU can. docs/unified_memory.md says when to use this and when not to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch._compile import _disable_dynamo  # torch.compiler.disable would import all of dynamo
 
 from ._native import C
 
-__all__ = ["cpu_view", "is_shared"]
+__all__ = ["cpu_view", "cpu_views", "is_shared"]
 
 
 def is_shared(tensor: torch.Tensor) -> bool:
@@ -73,31 +75,47 @@ def cpu_view(tensor: torch.Tensor, *, writes: bool = True) -> torch.Tensor:
             ``tensor.cpu()``, which copies (:func:`is_shared` asks beforehand); a kernel that was
             encoded earlier has failed; or this build has no Metal operations.
     """
-    _check(tensor)
-    if tensor.device.type != "mps":
-        raise ValueError(f"mps_ds: cpu_view takes a tensor on mps, got one on {tensor.device}")
+    return cpu_views([tensor], writes=writes)[0]
+
+
+@_disable_dynamo
+def cpu_views(tensors: Sequence[torch.Tensor], *, writes: bool = True) -> list[torch.Tensor]:
+    """As :func:`cpu_view` for each of `tensors`, with one wait for all; if one raises, no view."""
+    for tensor in tensors:
+        _check_shared(tensor)
+    if tensors:
+        torch.mps.synchronize()
+    return [_view(tensor, writes) for tensor in tensors]
+
+
+def _view(tensor: torch.Tensor, writes: bool) -> torch.Tensor:
     owner = tensor.detach()  # shares the storage, and keeps it whatever happens to `tensor`
     storage = owner.untyped_storage()
-    buffer = storage.data_ptr()
-    if buffer and C.storage_mode(buffer) != "shared":
-        raise RuntimeError(
-            f"mps_ds: cpu_view: this tensor is in {C.storage_mode(buffer)} storage, which the CPU "
-            f"cannot reach (PyTorch {torch.__version__}; 2.12 and newer allocate shared storage). "
-            "Use tensor.cpu(), which copies."
-        )
-    torch.mps.synchronize()
     if writes and not tensor.is_inference():
         torch.autograd.graph.increment_version(tensor)
     count = storage.nbytes() // tensor.element_size()
     if count == 0:
         whole = torch.empty(0, dtype=tensor.dtype)
     else:
-        memory = C.SharedBytes(owner, buffer, storage.nbytes())
+        memory = C.SharedBytes(owner, storage.data_ptr(), storage.nbytes())
         whole = torch.frombuffer(memory, dtype=tensor.dtype, count=count)
     view = whole.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     if tensor.is_conj():
         view = view.conj()
     return torch._neg_view(view) if tensor.is_neg() else view
+
+
+def _check_shared(tensor: torch.Tensor) -> None:
+    _check(tensor)
+    if tensor.device.type != "mps":
+        raise ValueError(f"mps_ds: cpu_view takes a tensor on mps, got one on {tensor.device}")
+    buffer = tensor.untyped_storage().data_ptr()
+    if buffer and C.storage_mode(buffer) != "shared":
+        raise RuntimeError(
+            f"mps_ds: cpu_view: this tensor is in {C.storage_mode(buffer)} storage, which the CPU "
+            f"cannot reach (PyTorch {torch.__version__}; 2.12 and newer allocate shared storage). "
+            "Use tensor.cpu(), which copies."
+        )
 
 
 def _check(tensor: torch.Tensor) -> None:
