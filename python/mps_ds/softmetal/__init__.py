@@ -86,6 +86,16 @@ from ._C import (
     trim,
     worker_threads,
 )
+from ._tracing import (
+    DataRaceError,
+    Race,
+    RacingAccess,
+    TracedBuffer,
+    TracedKernel,
+    Tracing,
+    Traffic,
+    tracing,
+)
 
 __all__ = [
     "STORAGE_MANAGED",
@@ -102,6 +112,7 @@ __all__ = [
     "ComputeCommandEncoder",
     "ComputePipelineDescriptor",
     "ComputePipelineState",
+    "DataRaceError",
     "DataType",
     "Device",
     "DispatchType",
@@ -116,9 +127,15 @@ __all__ = [
     "MathMode",
     "MetalError",
     "Order",
+    "Race",
+    "RacingAccess",
     "Settings",
     "StorageMode",
     "Threadgroup",
+    "TracedBuffer",
+    "TracedKernel",
+    "Tracing",
+    "Traffic",
     "ValidationError",
     "array",
     "changed_settings",
@@ -131,6 +148,7 @@ __all__ = [
     "set_compiler",
     "set_settings",
     "settings",
+    "tracing",
     "trim",
     "worker_threads",
 ]

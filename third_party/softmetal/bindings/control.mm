@@ -62,6 +62,8 @@ void bind_control(py::module_& m) {
       .def_readwrite("order", &Settings::order)
       .def_readwrite("poison", &Settings::poison)
       .def_readwrite("hide_contents", &Settings::hide_contents)
+      .def_readwrite("trace", &Settings::trace)
+      .def_readwrite("fail_on_race", &Settings::fail_on_race)
       .def_readwrite("timeout", &Settings::timeout);
   m.def("settings", &settings);
   m.def("set_settings", &set_settings, py::arg("settings"));

@@ -42,6 +42,7 @@ PYBIND11_MODULE(_C, m) {
   bindings::bind_commands(m);
   bindings::bind_device(m);
   bindings::bind_control(m);
+  bindings::bind_tracing(m);
   pybind11::module_ host = m.def_submodule("host_code", "Objective-C++ host code, for tests.");
   bindings::bind_host_code(host);
 }

@@ -112,6 +112,7 @@ void bind_device(py::module_& m);
 void bind_programs(py::module_& m);
 void bind_commands(py::module_& m);
 void bind_control(py::module_& m);
+void bind_tracing(py::module_& m);
 void bind_host_code(py::module_& m);
 
 }  // namespace softmetal::bindings

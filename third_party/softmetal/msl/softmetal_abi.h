@@ -8,12 +8,13 @@
 // and links against nothing: everything it needs from the host comes through sm_dispatch.
 #pragma once
 
-#define SM_ABI_VERSION 4
-#define SM_MAX_BUFFERS 31                // argument slots of a compute encoder
-#define SM_MAX_THREADGROUP_MEMORY 32768  // bytes
-#define SM_MAX_SET_BYTES 4096            // setBytes:length:atIndex:
-#define SM_MAX_THREADS 1024              // threads of one threadgroup
-#define SM_SIMD 32                       // threads of one simdgroup
+#define SM_ABI_VERSION 5
+#define SM_MAX_BUFFERS 31                                    // argument slots of a compute encoder
+#define SM_MAX_THREADGROUP_MEMORY 32768                      // bytes
+#define SM_THREADGROUP_ROOM (3 * SM_MAX_THREADGROUP_MEMORY)  // with the gaps of tracing builds
+#define SM_MAX_SET_BYTES 4096                                // setBytes:length:atIndex:
+#define SM_MAX_THREADS 1024                                  // threads of one threadgroup
+#define SM_SIMD 32                                           // threads of one simdgroup
 
 // What a kernel parameter is bound to.
 enum sm_arg_kind {
@@ -48,6 +49,38 @@ struct sm_arg {
 };
 
 struct sm_dispatch;
+
+// ---- tracing builds ----
+
+enum sm_access_kind { SM_READ, SM_WRITE, SM_ATOMIC_READ, SM_ATOMIC_WRITE, SM_ATOMIC_UPDATE };
+
+struct sm_access {
+  const char* address;
+  unsigned long bytes;
+  enum sm_access_kind kind;
+  unsigned thread;  // index in its threadgroup
+  const char* pc;   // in the instruction that caused it
+};
+
+#define SM_TRACED_GAP 256u  // bytes before and behind each threadgroup variable of a tracing build
+
+// What a tracing build tells the host, before it happens.
+struct sm_tracer {
+  // Where memory lies that threads share; accesses elsewhere need not be told, unless
+  // has_other_memory is set.
+  const char *device_begin, *threadgroup_begin;
+  unsigned long device_bytes, threadgroup_bytes;
+  int has_other_memory;
+  // 0: the access must not happen (the host has noted why), the kernel ends.
+  int (*access)(struct sm_tracer*, const struct sm_access*);
+  // All threads of the threadgroup have reached it. `flags`: mem_flags.
+  void (*barrier)(struct sm_tracer*, unsigned flags);
+  void (*simdgroup_barrier)(struct sm_tracer*, unsigned simdgroup, unsigned lanes, unsigned flags);
+  // Threadgroup memory of the running threadgroup: `name` lies there.
+  void (*variable)(struct sm_tracer*, const char* name, const char* address, unsigned bytes);
+};
+
+// ---- kernels ----
 
 struct sm_kernel {
   const char* name;
@@ -89,6 +122,7 @@ struct sm_dispatch {
   unsigned grid[3], tg[3], groups[3];  // threads, threads per threadgroup, threadgroups
   int strict;                          // refuse what the hardware leaves undefined
   int reverse;                         // threads of a threadgroup run in descending order
+  struct sm_tracer* tracer;            // null: not traced
 
   // Services of the host, for the calling worker thread.
   // Zeroed memory that lives as long as the process.
@@ -96,7 +130,7 @@ struct sm_dispatch {
   // Top (one past the highest byte) of the worker's index-th fiber stack, SM_STACK_BYTES long and
   // with a guard page below. The stacks are shared by all kernels that the worker runs.
   char* (*stack_top)(unsigned index);
-  // SM_MAX_THREADGROUP_MEMORY bytes for this worker's [[threadgroup(n)]] arguments.
+  // SM_THREADGROUP_ROOM bytes for this worker's threadgroup memory.
   char* (*threadgroup_memory)();
   // Records the first error of the dispatch. `pc`: an address in the code to blame, for the source
   // line (__builtin_return_address(0) of the function called from the kernel), or null.

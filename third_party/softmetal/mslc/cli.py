@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     add("-D", dest="macros", action="append", default=[], type=_macro, metavar="NAME[=VALUE]")
     add("-I", dest="include_folders", action="append", default=[], metavar="FOLDER")
     add("--name", help="what diagnostics call the source")
+    add("--trace", action="store_true", help="a tracing build: accesses to memory can be watched")
     add("--list", action="store_true", help="print the kernels and their arguments")
     add("--emit-cpp", action="store_true", help="print the generated C++ and stop")
     add("--check-address-spaces", action="store_true", help="only read it as OpenCL C++, and stop")
@@ -66,8 +67,9 @@ def _compile(parsed: argparse.Namespace) -> int:
         macros=dict(parsed.macros),
         include_folders=parsed.include_folders,
         name=parsed.name or name,
+        trace=parsed.trace,
     )
-    hashed = identity.hashed_text(source, options.language_version, options.macros)
+    hashed = identity.hashed_text(source, options.language_version, options.macros, options.trace)
     if parsed.key:
         print(identity.key(hashed))
         return 0

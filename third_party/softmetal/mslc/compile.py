@@ -39,6 +39,26 @@ _FLAGS = [
     "-fstrict-flex-arrays=3",
     "-ftrivial-auto-var-init=pattern",
 ]
+# A tracing build (msl/runtime/tracing.h): a call before each access to memory. Loops stay as the
+# source has them, so that the width of an access is that of the source, and accesses are not
+# counted less because one before them was the same.
+_TRACING_FLAGS = [
+    *["-DSM_TRACING", "-fsanitize=kernel-address", "-fno-vectorize", "-fno-slp-vectorize"],
+    *(
+        word
+        for option in (
+            "asan-instrumentation-with-call-threshold=0",
+            "asan-kernel-mem-intrinsic-prefix=1",
+            "asan-opt=0",
+            "asan-stack=0",
+            "asan-globals=0",
+            "asan-instrument-dynamic-allocas=0",
+            "asan-constructor-kind=none",
+            "disable-loop-idiom-all",
+        )
+        for word in ("-mllvm", f"-{option}")
+    ),
+]
 # MSL allows these, or the rewriting causes them.
 _SILENCED = [
     "c++17-extensions",
@@ -65,6 +85,7 @@ class Options:
     macros: Mapping[str, str] = field(default_factory=dict)
     include_folders: list[str] = field(default_factory=list)
     name: str | None = None  # what diagnostics call the source
+    trace: bool = False  # a tracing build
 
 
 @dataclass
@@ -166,7 +187,7 @@ def translate(source: bytes, options: Options, folder: str | None = None) -> Tra
     restrictions.check(tokens, found, options.language_version)
     kernels = find_kernels(tokens, found)
     rewrite(tokens, found)
-    hashed = identity.hashed_text(source, options.language_version, options.macros)
+    hashed = identity.hashed_text(source, options.language_version, options.macros, options.trace)
     tail = exports.library_table(found, kernels, _text(hashed))
     return Translation(tokens.result() + tail, kernels)
 
@@ -175,7 +196,8 @@ def compile_library(translation: Translation, options: Options, output: Path) ->
     """Writes the kernel library; returns the compiler's warnings."""
     with _beside(output) as temporary:
         command = [
-            *[find_clang(), *_FLAGS, standard(options), *target_flags()],
+            *[find_clang(), *_FLAGS, *(_TRACING_FLAGS if options.trace else [])],
+            *[standard(options), *target_flags()],
             *_WARNINGS,
             f"-D__METAL_VERSION__={metal_version(options)}",
             *[f"-I{identity.MSL}", "-include", "softmetal_msl.h", "-include", "softmetal_words.h"],

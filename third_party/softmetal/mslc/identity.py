@@ -24,9 +24,11 @@ def language_version_number(version: tuple[int, int]) -> int:
     return (version[0] << 16) + version[1]
 
 
-def hashed_text(source: bytes, version: tuple[int, int], macros: Mapping[str, str]) -> bytes:
+def hashed_text(
+    source: bytes, version: tuple[int, int], macros: Mapping[str, str], trace: bool = False
+) -> bytes:
     """All that a library depends on, except for the compiler."""
-    lines = [str(language_version_number(version))]
+    lines = [str(language_version_number(version)) + (" traced" if trace else "")]
     lines += [f"{name}={macros[name]}" for name in sorted(macros)]
     return "\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape") + source
 

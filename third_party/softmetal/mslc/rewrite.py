@@ -187,7 +187,7 @@ class _Rewriter:
             tokens.append(
                 variable.end,
                 f" softmetal_type_of_{name}& {name} = ::softmetal::threadgroup_variable<"
-                f"softmetal_type_of_{name}, {self.variable_count}>();",
+                f'softmetal_type_of_{name}, {self.variable_count}>("{name}");',
             )
 
     # ---- what a kernel needs ----

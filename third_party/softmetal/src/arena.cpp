@@ -40,18 +40,21 @@ Arena::Arena() {
   // Address space, not memory. A limit on it (ulimit -v, an emulator) makes the arena smaller.
   for (size_ = 256 * kGiB; size_ >= kGiB / 4; size_ /= 2) {
     if (ftruncate(file_, size_)) continue;
+    void* own = map_view(file_, size_, PROT_READ | PROT_WRITE);
     void* cpu = map_view(file_, size_, PROT_READ | PROT_WRITE);
     void* gpu = map_view(file_, size_, PROT_NONE);
-    if (cpu != MAP_FAILED && gpu != MAP_FAILED) {
+    if (own != MAP_FAILED && cpu != MAP_FAILED && gpu != MAP_FAILED) {
+      own_ = static_cast<char*>(own);
       cpu_ = static_cast<char*>(cpu);
       gpu_ = static_cast<char*>(gpu);
       break;
     }
-    if (cpu != MAP_FAILED) munmap(cpu, size_);
-    if (gpu != MAP_FAILED) munmap(gpu, size_);
+    for (void* view : {own, cpu, gpu}) {
+      if (view != MAP_FAILED) munmap(view, size_);
+    }
   }
   if (!cpu_) {
-    fprintf(stderr, "softmetal: no address space for buffers (512 MiB were refused)\n");
+    fprintf(stderr, "softmetal: no address space for buffers (768 MiB were refused)\n");
     abort();
   }
   used_up_to_ = kGapPages * page_size();  // a gap in front of the first block too

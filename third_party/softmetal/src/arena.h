@@ -1,5 +1,9 @@
-// Where buffers live: one sparse memory file mapped twice, so that each buffer has two addresses.
-//   cpu view   always readable and writable: -[MTLBuffer contents]
+// Where buffers live: one sparse memory file mapped three times, so that each buffer has three
+// addresses.
+//   own view   always readable and writable: for the device itself
+//   cpu view   the same for the host, but for what it may not touch yet (early_access.h):
+//   -[MTLBuffer
+//              contents]
 //   gpu view   inaccessible but for what the running dispatch may touch: -[MTLBuffer gpuAddress]
 // A buffer costs no file descriptor and, until it is used, no memory map. Freed ranges are merged
 // and used again. Between two blocks lies a gap that is never accessible.
@@ -27,8 +31,10 @@ class Arena {
   void protect_cpu(int protection);  // the whole cpu view
   size_t trim();                     // gives the memory of free ranges back to the system; bytes
 
+  char* own() const { return own_; }
   char* cpu() const { return cpu_; }
   char* gpu() const { return gpu_; }
+  size_t size() const { return size_; }  // of each view
   bool in_cpu(const void* p) const { return offset_in(cpu_, p) < size_; }
   bool in_gpu(const void* p) const { return offset_in(gpu_, p) < size_; }
 
@@ -40,6 +46,7 @@ class Arena {
   void insert(size_t offset, size_t pages);
 
   int file_ = -1;
+  char* own_ = nullptr;
   char* cpu_ = nullptr;
   char* gpu_ = nullptr;
   size_t size_ = 0;

@@ -6,6 +6,18 @@ using softmetal::invalid;
 
 static std::atomic<NSUInteger> g_allocated{0};
 
+namespace softmetal {
+
+void* own_contents(void* buffer) {
+  return ((SMBuffer*)buffer)->memory->own();
+}
+
+void touched(void* buffer, bool written, const char* by, uint64_t ticket) {
+  EarlyAccess::touch(*((SMBuffer*)buffer)->memory, written, by, ticket);
+}
+
+}  // namespace softmetal
+
 @implementation SMBuffer
 
 + (NSUInteger)allocatedBytes {
@@ -50,7 +62,9 @@ static std::atomic<NSUInteger> g_allocated{0};
 }
 
 - (void*)contents {
-  return [self storageMode] == MTLStorageModePrivate ? NULL : memory->cpu();
+  if ([self storageMode] == MTLStorageModePrivate) return NULL;
+  softmetal::EarlyAccess::expose(*memory);
+  return memory->cpu();
 }
 
 - (uint64_t)gpuAddress {

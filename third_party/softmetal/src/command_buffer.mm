@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "process.h"
+#include "tracer.h"
 
 using softmetal::invalid;
 using softmetal::to_string;
@@ -37,10 +38,13 @@ static NSInteger error_code(softmetal::Failure::Kind kind) {
 // barrier.
 static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
   const bool backwards = pass.concurrent && softmetal::settings().strict;
-  for (auto& group : pass.groups) {
-    if (backwards) std::reverse(group.begin(), group.end());
-    for (const softmetal::Dispatch& dispatch : group) {
-      if (auto failure = softmetal::execute(dispatch)) return failure;
+  std::unique_ptr<softmetal::tracing::Tracer> tracer;
+  if (softmetal::settings().trace) tracer = std::make_unique<softmetal::tracing::Tracer>();
+  for (softmetal::DispatchGroup& group : pass.groups) {
+    if (tracer) group.after_all ? tracer->barrier() : tracer->barrier(group.named);
+    if (backwards) std::reverse(group.dispatches.begin(), group.dispatches.end());
+    for (const softmetal::Dispatch& dispatch : group.dispatches) {
+      if (auto failure = softmetal::execute(dispatch, tracer.get())) return failure;
     }
   }
   return std::nullopt;
@@ -94,7 +98,14 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
 }
 
 - (MTLCommandBufferStatus)status {
-  return static_cast<MTLCommandBufferStatus>(_status.load());
+  const auto status = static_cast<MTLCommandBufferStatus>(_status.load());
+  if (status >= MTLCommandBufferStatusCompleted) [self countAsWaitedFor];
+  return status;
+}
+
+// The caller knows now that this work is over, and so is what was handed to the device before it.
+- (void)countAsWaitedFor {
+  if (!softmetal::waits_quietly()) softmetal::EarlyAccess::waited_for(_ticket);
 }
 
 - (BOOL)isCommitted {
@@ -187,6 +198,7 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
             " was released without endEncoding");
   }
   counting::add(counting::global().commits);
+  _ticket = softmetal::EarlyAccess::next();
   if (_status == MTLCommandBufferStatusNotEnqueued) [_queue append:self];
   {
     std::lock_guard<std::mutex> lock(_queueState->lock);
@@ -228,6 +240,7 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
 - (void)waitUntilCompleted {
   counting::add(counting::global().waits);
   [self waitFor:&_finished method:"waitUntilCompleted"];
+  [self countAsWaitedFor];
 }
 
 // ---- execution, on the queue's thread -----------------------------------------------------------
@@ -251,7 +264,10 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
   _status = failure ? MTLCommandBufferStatusError : MTLCommandBufferStatusCompleted;
   [self leaveQueue];
 
-  for (MTLCommandBufferHandler block : _completedHandlers) block(self);
+  {
+    softmetal::InHandler here;
+    for (MTLCommandBufferHandler block : _completedHandlers) block(self);
+  }
   // As Metal, drop what was held for the GPU; whoever waits finds it dropped.
   for (MTLCommandBufferHandler block : _completedHandlers) Block_release(block);
   _completedHandlers.clear();

@@ -14,11 +14,19 @@
 
 namespace softmetal {
 
-// What one encoder recorded. Dispatches of a group may overlap; groups follow one another. A serial
-// encoder makes a group of each dispatch, a concurrent one of those between two barriers.
+// Dispatches that may overlap. What was before is ordered before them: all of it, or what they and
+// it do to the buffers `named` (memoryBarrierWithResources:).
+struct DispatchGroup {
+  bool after_all = true;
+  std::vector<std::shared_ptr<Memory>> named;
+  std::vector<Dispatch> dispatches;
+};
+
+// What one encoder recorded. Groups follow one another. A serial encoder makes a group of each
+// dispatch, a concurrent one of those between two barriers.
 struct Pass {
   bool concurrent = false;
-  std::vector<std::vector<Dispatch>> groups;
+  std::vector<DispatchGroup> groups;
 };
 
 // Shared with the thread that runs the queue's command buffers, which may outlive the queue.
@@ -56,6 +64,7 @@ struct QueueState {
   std::shared_ptr<softmetal::QueueState> _queueState;
   BOOL _retainedReferences;
   std::atomic<NSUInteger> _status;
+  softmetal::Ticket _ticket;    // of its commit
   std::vector<id> _references;  // retained until completion
   std::vector<MTLCommandBufferHandler> _scheduledHandlers, _completedHandlers;
   NSError* _error;

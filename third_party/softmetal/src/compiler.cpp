@@ -106,6 +106,7 @@ bool compile(const MetalSource& source, const std::string& target, std::string& 
   std::vector<std::string> command = compiler_command();
   command.insert(command.end(), {"--language-version", version_words(source.language_version),
                                  "--name", "program_source", "-o", out});
+  if (source.traced) command.push_back("--trace");
   for (const auto& [name, value] : source.macros) command.push_back("-D" + name + "=" + value);
   command.push_back(in);
   const ProcessResult result = run_process(command);
@@ -147,7 +148,10 @@ const KernelLibrary* find_or_compile(const MetalSource& source, std::string& err
     if (!compile(source, cached, error)) return nullptr;
     library = open_library(cached, error);
   }
-  if (library) known->emplace(identity, library);
+  if (library) {
+    known->emplace(identity, library);
+    if (!library->source_) library->source_ = std::make_shared<const MetalSource>(source);
+  }
   return library;
 }
 

@@ -216,8 +216,16 @@ namespace counting = softmetal::counting;
 
 - (void)memoryBarrierWithResources:(const id<MTLResource>[])resources count:(NSUInteger)count {
   [self requireOpen:"memoryBarrierWithResources:count:"];
-  (void)resources;
-  if (count) _pass.groups.emplace_back();
+  if (!count) return;
+  softmetal::DispatchGroup& next = _pass.groups.emplace_back();
+  next.after_all = false;
+  for (NSUInteger i = 0; i < count; ++i) {
+    if (!resources[i]) {
+      [self refuse:"memoryBarrierWithResources:count:"
+           because:"resource " + std::to_string(i) + " is nil"];
+    }
+    next.named.push_back(((SMBuffer*)resources[i])->memory);
+  }
 }
 
 // ---- dispatches ---------------------------------------------------------------------------------
@@ -258,7 +266,7 @@ namespace counting = softmetal::counting;
   [self countDispatch:dispatch];
 
   if (_pass.groups.empty() || !_pass.concurrent) _pass.groups.emplace_back();
-  _pass.groups.back().push_back(std::move(dispatch));
+  _pass.groups.back().dispatches.push_back(std::move(dispatch));
 }
 
 - (void)countDispatch:(const softmetal::Dispatch&)dispatch {

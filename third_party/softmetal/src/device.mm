@@ -102,7 +102,7 @@ static SMDevice* g_device;
                             options:(MTLResourceOptions)options {
   if (!bytes) invalid("newBufferWithBytes:length:options: bytes are NULL");
   SMBuffer* buffer = (SMBuffer*)[self newBufferWithLength:length options:options];
-  if (buffer) memcpy(buffer->memory->cpu(), bytes, length);
+  if (buffer) memcpy(buffer->memory->own(), bytes, length);
   return buffer;
 }
 

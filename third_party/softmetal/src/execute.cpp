@@ -11,6 +11,7 @@
 #include "faults.h"
 #include "floating_point.h"
 #include "softmetal/softmetal.h"
+#include "tracer.h"
 #include "watchdog.h"
 #include "workers.h"
 
@@ -24,6 +25,7 @@ struct Job {
   uint64_t total = 1;  // threadgroups
   bool reverse = false;
   bool flush = true;
+  tracing::Tracer* tracer = nullptr;
   std::atomic<uint64_t> next{0}, done{0};
 
   // The first failure. Put into words when all workers are done.
@@ -93,6 +95,7 @@ void run_groups(void* context) {
     lane.group.x = i % groups[0];
     lane.group.y = i / groups[0] % groups[1];
     lane.group.z = i / groups[0] / groups[1];
+    if (job.tracer) job.tracer->start_group(i);
     job.abi.kernel->run_group(&job.abi, lane.state, lane.group.x, lane.group.y, lane.group.z);
     job.done.fetch_add(1, std::memory_order_relaxed);
   }
@@ -111,6 +114,12 @@ void work(Job& job) {
     job.leave();
     t_lane = nullptr;
   }
+  if (job.tracer && job.tracer->refusal()) {
+    const tracing::Tracer::Refusal& refusal = *job.tracer->refusal();
+    fault = refusal.fault;
+    if (!refusal.message.empty()) lane.message = refusal.message.c_str();
+    lane.pc = fault.pc;
+  }
   if (lane.message || !ok) job.fail({fault, lane.message, lane.pc, lane.group});
 }
 
@@ -124,7 +133,7 @@ class BytesSlots {
     if (!slot) return nullptr;
     slot->place(bytes.size(), argument.elem_align ? argument.elem_align : 1);
     slot->set_label("setBytes: data of '" + std::string(argument.name) + "'");
-    memcpy(slot->cpu(), bytes.data(), bytes.size());
+    memcpy(slot->own(), bytes.data(), bytes.size());
     return slot;
   }
 
@@ -185,12 +194,46 @@ void Dispatch::take_arguments(const sm_kernel& kernel, const BindingTable& bindi
   }
 }
 
-std::optional<Failure> execute(const Dispatch& dispatch) {
+namespace {
+
+// The same dispatch in a tracing build.
+std::optional<Failure> use_tracing_build(Dispatch& dispatch) {
+  Function& f = dispatch.function;
+  const MetalSource* source = f.library->source();
+  std::string error = "its library was not made from source";
+  const KernelLibrary* library = nullptr;
+  if (source) {
+    MetalSource traced = *source;
+    traced.traced = true;
+    library = find_or_compile(traced, error);
+  }
+  const sm_kernel* kernel = library ? library->find(f.kernel->name) : nullptr;
+  if (!kernel) {
+    return Failure{Failure::internal,
+                   std::string("kernel '") + f.kernel->name + "' has no tracing build: " + error};
+  }
+  f.library = library;
+  f.kernel = kernel;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Failure> execute(const Dispatch& encoded, tracing::Tracer* tracer) {
   static std::mutex device;
   std::lock_guard<std::mutex> one(device);
   const Settings s = settings();
 
+  Dispatch traced;
+  if (tracer) {
+    traced = encoded;
+    if (auto failure = use_tracing_build(traced)) return failure;
+  }
+  const Dispatch& dispatch = tracer ? traced : encoded;
+
   Job job;
+  job.tracer = tracer;
+  job.abi.tracer = tracer;
   job.dispatch = &dispatch;
   job.reverse = s.order == Order::reverse;
   job.flush = s.flush_subnormals;
@@ -220,11 +263,12 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
                        " buffers at once are more memory maps than the system allows (sysctl "
                        "vm.max_map_count)"};
   }
+  if (tracer) tracer->start(dispatch, job.abi, accesses, threadgroup_memory());
   claim_signals();
   if (s.hide_contents) HiddenContents::hide();
   {
     Watchdog watchdog(s.timeout, job.done, [&] { job.stop(); });
-    run_on_workers([&] { work(job); }, job.total == 1);
+    run_on_workers([&] { work(job); }, job.total == 1 || tracer);
   }
   if (s.hide_contents) HiddenContents::show();
   count(job.abi);
@@ -232,6 +276,10 @@ std::optional<Failure> execute(const Dispatch& dispatch) {
   const bool damaged = Residency::finish(damage);
   auto failure = describe(job, s.timeout);
   if (damaged && !failure) failure = describe_damage(damage, dispatch);
+  if (tracer) {
+    const std::optional<std::string> race = tracer->finish();
+    if (race && s.fail_on_race && !failure) failure = Failure{Failure::internal, *race};
+  }
   return failure;
 }
 

@@ -55,7 +55,12 @@ struct Failure {
   std::string text;
 };
 
-// One at a time in the process, whatever queue it comes from; it uses all cores.
-std::optional<Failure> execute(const Dispatch& dispatch);
+namespace tracing {
+class Tracer;
+}
+
+// One at a time in the process, whatever queue it comes from; it uses all cores. With a tracer it
+// runs in a tracing build, on one.
+std::optional<Failure> execute(const Dispatch& dispatch, tracing::Tracer* tracer = nullptr);
 
 }  // namespace softmetal

@@ -96,6 +96,10 @@ bool overflowed_stack(const Fault& fault) {
 
 }  // namespace
 
+std::string describe_buffer(const Memory& memory, const Dispatch& dispatch) {
+  return name(&memory, memory.label(), memory.length(), dispatch);
+}
+
 Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPosition group) {
   const auto failure = [&](Failure::Kind kind, const std::string& text) {
     return Failure{kind, in_kernel(dispatch, text + at(fault.pc, group))};

@@ -9,6 +9,9 @@ struct GroupPosition {
   unsigned x = 0, y = 0, z = 0;
 };
 
+// "buffer 'grad' (64 bytes, argument 'g' at index 1)"
+std::string describe_buffer(const Memory& memory, const Dispatch& dispatch);
+
 Failure describe_fault(const Fault& fault, const Dispatch& dispatch, GroupPosition group);
 Failure describe_damage(const Location& where, const Dispatch& dispatch);
 Failure describe_message(const std::string& message, const void* pc, const Dispatch& dispatch,

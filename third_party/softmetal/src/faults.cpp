@@ -111,6 +111,11 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     siglongjmp(guarded->back, 1);
   }
   if (signal == SIGSEGV && HiddenContents::wait_for(info->si_addr)) return;
+  if (signal == SIGSEGV &&
+      EarlyAccess::admit(info->si_addr, was_write(static_cast<ucontext_t*>(context)),
+                         instruction(static_cast<ucontext_t*>(context)))) {
+    return;
+  }
   explain_host_fault(info->si_addr);
   // To the handler that was there before, once: it may well call ours as *its* previous one.
   struct sigaction previous = g_previous[signal];

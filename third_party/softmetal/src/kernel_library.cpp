@@ -62,7 +62,7 @@ const sm_fconst* KernelLibrary::missing_constant(const sm_kernel& kernel,
 }
 
 std::string MetalSource::identity() const {
-  std::string result = std::to_string(language_version) + "\n";
+  std::string result = std::to_string(language_version) + (traced ? " traced\n" : "\n");
   for (const auto& [name, value] : macros) result += name + "=" + value + "\n";
   return result + "\n" + text;
 }

@@ -1,6 +1,7 @@
 // Compiled kernel libraries: found beside libsoftmetal, in the cache, or made by running mslc.
 #pragma once
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,17 @@
 
 namespace softmetal {
 
+struct MetalSource {
+  std::string text;
+  unsigned long language_version = 0;  // MTLLanguageVersion
+  std::map<std::string, std::string> macros;
+  bool traced = false;  // a tracing build
+
+  // What identifies a compiled library: version, macros, text. The compiler stores the same string
+  // in the library, so that two sources with the same key are told apart.
+  std::string identity() const;
+};
+
 // Lives as long as the process: kernels keep thread-local state.
 class KernelLibrary {
  public:
@@ -16,6 +28,8 @@ class KernelLibrary {
   const sm_kernel* find(const std::string& name) const;
   const std::string& path() const { return path_; }
   const CodeRange& code() const { return code_; }
+  // What it was compiled from; null where that is not known (newLibraryWithURL:).
+  const MetalSource* source() const { return source_.get(); }
 
   // Values of the function constants for the dispatch that comes next. One dispatch at a time.
   using Constants = std::map<int, std::vector<char>>;  // index -> value
@@ -26,19 +40,11 @@ class KernelLibrary {
 
  private:
   friend const KernelLibrary* open_library(const std::string&, std::string&);
+  friend const KernelLibrary* find_or_compile(const MetalSource&, std::string&);
   const sm_library* contents_ = nullptr;
   std::string path_;
   CodeRange code_;
-};
-
-struct MetalSource {
-  std::string text;
-  unsigned long language_version = 0;  // MTLLanguageVersion
-  std::map<std::string, std::string> macros;
-
-  // What identifies a compiled library: version, macros, text. The compiler stores the same string
-  // in the library, so that two sources with the same key are told apart.
-  std::string identity() const;
+  mutable std::shared_ptr<const MetalSource> source_;  // set once
 };
 
 // 16 hexadecimal digits: FNV-1a (64 bits).

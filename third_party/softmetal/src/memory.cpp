@@ -45,12 +45,16 @@ void rest(size_t block, size_t pages) {
     const Resting oldest = g_resting.front();
     g_resting.pop_front();
     g_resting_bytes -= oldest.pages * page_size();
+    EarlyAccess::forget(oldest.block);
     Arena::get().give(oldest.block, oldest.pages);
   }
 }
 
 void wake_all() {
-  for (const Resting& r : g_resting) Arena::get().give(r.block, r.pages);
+  for (const Resting& r : g_resting) {
+    EarlyAccess::forget(r.block);
+    Arena::get().give(r.block, r.pages);
+  }
   g_resting.clear();
   g_resting_bytes = 0;
 }
@@ -82,17 +86,18 @@ std::shared_ptr<Memory> Memory::allocate(size_t length) {
     at += m->block_pages_ * page_size() -
           round_up(length, std::min<size_t>(s.alignment, page_size()));
   }
+  m->own_ = arena.own() + at;
   m->cpu_ = arena.cpu() + at;
   m->gpu_ = arena.gpu() + at;
   g_blocks.emplace(m->block_, m.get());
-  if (s.poison) memset(m->cpu_, 0xff, length);
+  if (s.poison) memset(m->own_, 0xff, length);
   m->fill_margins();
   return m;
 }
 
 std::shared_ptr<Memory> Memory::wrap(void* bytes, size_t length) {
   std::shared_ptr<Memory> m(new Memory);
-  m->cpu_ = m->gpu_ = static_cast<char*>(bytes);
+  m->own_ = m->cpu_ = m->gpu_ = static_cast<char*>(bytes);
   m->length_ = length;
   return m;
 }
@@ -109,6 +114,7 @@ void Memory::release() {
   if (forked()) return;
   std::lock_guard<std::mutex> lock(g_lock);
   released_ = true;
+  EarlyAccess::release(*this);
   protect(PROT_NONE);  // also under a dispatch that is running: it will fault
 }
 
@@ -131,6 +137,7 @@ void Memory::place(size_t length, size_t alignment) {
   std::lock_guard<std::mutex> lock(g_lock);
   const size_t at = block_ + block_pages_ * page_size() - round_up(length, alignment);
   length_ = length;
+  own_ = Arena::get().own() + at;
   cpu_ = Arena::get().cpu() + at;
   gpu_ = Arena::get().gpu() + at;
 }
@@ -165,13 +172,13 @@ static void margins(char* bytes, size_t length, char* block, size_t block_bytes,
 
 void Memory::fill_margins() {
   Range side[2];
-  margins(cpu_, length_, Arena::get().cpu() + block_, block_pages_ * page_size(), side);
+  margins(own_, length_, Arena::get().own() + block_, block_pages_ * page_size(), side);
   for (const Range& r : side) memset(r.begin, kMargin, r.end - r.begin);
 }
 
 const char* Memory::damaged() const {
   Range side[2];
-  margins(cpu_, length_, Arena::get().cpu() + block_, block_pages_ * page_size(), side);
+  margins(own_, length_, Arena::get().own() + block_, block_pages_ * page_size(), side);
   for (const Range& r : side) {
     const char* bad = std::find_if(r.begin, r.end, [](char c) { return c != char(kMargin); });
     if (bad != r.end) return bad;
@@ -218,7 +225,7 @@ bool Residency::finish(Location& found) {
       found.memory = m;
       found.label = m->label_;
       found.length = m->length_;
-      found.offset = bad - m->cpu_;
+      found.offset = bad - m->own_;
     }
     damage = true;
     m->fill_margins();
@@ -282,13 +289,12 @@ void HiddenContents::hide() {
 
 void HiddenContents::show() {
   Arena::get().protect_cpu(PROT_READ | PROT_WRITE);
+  EarlyAccess::protect_again();
   g_hidden = false;
 }
 
-// The cpu view is never inaccessible for another reason, so there is always something to try again:
-// it may have been shown since the fault.
 bool HiddenContents::wait_for(const void* address) {
-  if (!Arena::get().in_cpu(address)) return false;
+  if (!g_hidden || !Arena::get().in_cpu(address)) return false;
   while (g_hidden) usleep(20);
   return true;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "early_access.h"
+
 namespace softmetal {
 
 // Shared by the MTLBuffer that owns it and by command buffers that refer to it. When the owner
@@ -17,6 +19,7 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
+  char* own() const { return own_; }
   char* cpu() const { return cpu_; }
   char* gpu() const { return gpu_; }
   size_t length() const { return length_; }
@@ -33,12 +36,14 @@ class Memory {
 
  private:
   friend class Residency;
+  friend class EarlyAccess;
   friend struct Location locate(const void* address);
   Memory() = default;
   bool protect(int protection);
   void fill_margins();
   const char* damaged() const;
 
+  char* own_ = nullptr;
   char* cpu_ = nullptr;
   char* gpu_ = nullptr;
   size_t length_ = 0;
@@ -48,6 +53,7 @@ class Memory {
   size_t resident_at_ = 0;  // place in the list of those that are accessible
   bool released_ = false;
   std::string label_;
+  HostAccess host_;
 
   // Scratch of Residency::grant.
   unsigned long grant_ = 0;

@@ -43,7 +43,11 @@ Settings from_environment() {
   s.alignment = number("SOFTMETAL_ALIGN", s.alignment);
   if (is("SOFTMETAL_GUARD", "front")) s.guard = Guard::front;
   if (is("SOFTMETAL_ORDER", "reverse")) s.order = Order::reverse;
+  if (is("SOFTMETAL_EARLY_ACCESS", "stop")) s.early_access = EarlyAccesses::stop;
+  if (is("SOFTMETAL_EARLY_ACCESS", "allow")) s.early_access = EarlyAccesses::allow;
   s.poison = flag("SOFTMETAL_POISON", s.poison);
+  s.trace = flag("SOFTMETAL_TRACE", s.trace);
+  s.fail_on_race = flag("SOFTMETAL_FAIL_ON_RACE", s.fail_on_race);
   s.timeout = number("SOFTMETAL_TIMEOUT", s.timeout);
   s.hide_contents = flag("SOFTMETAL_HIDE_CONTENTS", s.hide_contents);
   check(s);

@@ -100,7 +100,7 @@ class Workspace {
   }
 
   char* threadgroup_memory() {
-    if (!threadgroup_) threadgroup_ = map_memory(SM_MAX_THREADGROUP_MEMORY);
+    if (!threadgroup_) threadgroup_ = map_memory(SM_THREADGROUP_ROOM);
     return threadgroup_;
   }
 
@@ -135,7 +135,7 @@ char* Workspace::new_stack() {
 }
 
 Workspace::~Workspace() {
-  if (threadgroup_) munmap(threadgroup_, SM_MAX_THREADGROUP_MEMORY);
+  if (threadgroup_) munmap(threadgroup_, SM_THREADGROUP_ROOM);
   std::lock_guard<std::mutex> lock(g_stacks_lock);
   for (char* stack : stacks_) {
     if (stack) spare_stacks().push_back(stack);

@@ -2,6 +2,7 @@
 // any threadgroup share.
 #pragma once
 
+#include "../runtime/tracing.h"
 #include "traits.h"
 
 namespace metal {
@@ -44,7 +45,7 @@ using atomic_float = atomic<float>;
 namespace softmetal {
 
 template <class T>
-T* plain(const volatile metal::atomic<T>* object) {
+SM_UNTRACED T* plain(const volatile metal::atomic<T>* object) {
   return const_cast<T*>(&object->softmetal_value);
 }
 
@@ -58,7 +59,7 @@ using has_bits = metal::enable_if_t<metal::is_same_v<T, int> || metal::is_same_v
 
 // Read, compute, exchange until nobody came between. Returns the value before.
 template <class T, class F>
-T update(volatile metal::atomic<T>* object, F f) {
+SM_UNTRACED T update(volatile metal::atomic<T>* object, F f) {
   T* at = plain(object);
   T before, after;
   __atomic_load(at, &before, __ATOMIC_RELAXED);
@@ -74,37 +75,41 @@ T update(volatile metal::atomic<T>* object, F f) {
 namespace metal {
 
 template <class T, softmetal::has_load<T> = true>
-inline T atomic_load_explicit(const volatile atomic<T>* object, memory_order) {
+inline SM_ATOMIC_FUNCTION T atomic_load_explicit(const volatile atomic<T>* object, memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_READ);
   T r;
   __atomic_load(softmetal::plain(object), &r, __ATOMIC_RELAXED);
   return r;
 }
 template <class T, softmetal::has_load<T> = true>
-inline void atomic_store_explicit(volatile atomic<T>* object, softmetal::identity_t<T> value,
-                                  memory_order) {
+inline SM_ATOMIC_FUNCTION void atomic_store_explicit(volatile atomic<T>* object,
+                                                     softmetal::identity_t<T> value, memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_WRITE);
   __atomic_store(softmetal::plain(object), &value, __ATOMIC_RELAXED);
 }
 template <class T, softmetal::has_load<T> = true>
-inline T atomic_exchange_explicit(volatile atomic<T>* object, softmetal::identity_t<T> value,
-                                  memory_order) {
+inline SM_ATOMIC_FUNCTION T atomic_exchange_explicit(volatile atomic<T>* object,
+                                                     softmetal::identity_t<T> value, memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_UPDATE);
   T r;
   __atomic_exchange(softmetal::plain(object), &value, &r, __ATOMIC_RELAXED);
   return r;
 }
 template <class T, softmetal::has_load<T> = true>
-inline bool atomic_compare_exchange_weak_explicit(volatile atomic<T>* object,
-                                                  softmetal::identity_t<T>* expected,
-                                                  softmetal::identity_t<T> desired, memory_order,
-                                                  memory_order) {
+inline SM_ATOMIC_FUNCTION bool atomic_compare_exchange_weak_explicit(
+    volatile atomic<T>* object, softmetal::identity_t<T>* expected,
+    softmetal::identity_t<T> desired, memory_order, memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_UPDATE);
   return __atomic_compare_exchange(softmetal::plain(object), expected, &desired, false,
                                    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-#define SM_FETCH(name, available, expression)                                             \
-  template <class T, softmetal::available<T> = true>                                      \
-  inline T atomic_fetch_##name##_explicit(volatile atomic<T>* object,                     \
-                                          softmetal::identity_t<T> value, memory_order) { \
-    return softmetal::update(object, [value](T old) { return T(expression); });           \
+#define SM_FETCH(name, available, expression)                                               \
+  template <class T, softmetal::available<T> = true>                                        \
+  inline SM_ATOMIC_FUNCTION T atomic_fetch_##name##_explicit(                               \
+      volatile atomic<T>* object, softmetal::identity_t<T> value, memory_order) {           \
+    SM_TRACE_ATOMIC(object, SM_ATOMIC_UPDATE);                                              \
+    return softmetal::update(object, [value](T old) SM_UNTRACED { return T(expression); }); \
   }
 SM_FETCH(add, has_add, old + value)
 SM_FETCH(sub, has_add, old - value)
@@ -116,11 +121,15 @@ SM_FETCH(xor, has_bits, old ^ value)
 #undef SM_FETCH
 
 // The only operations on atomic_ulong (MSL 2.4).
-inline void atomic_min_explicit(volatile atomic<ulong>* object, ulong value, memory_order) {
-  softmetal::update(object, [value](ulong old) { return value < old ? value : old; });
+inline SM_ATOMIC_FUNCTION void atomic_min_explicit(volatile atomic<ulong>* object, ulong value,
+                                                   memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_UPDATE);
+  softmetal::update(object, [value](ulong old) SM_UNTRACED { return value < old ? value : old; });
 }
-inline void atomic_max_explicit(volatile atomic<ulong>* object, ulong value, memory_order) {
-  softmetal::update(object, [value](ulong old) { return value > old ? value : old; });
+inline SM_ATOMIC_FUNCTION void atomic_max_explicit(volatile atomic<ulong>* object, ulong value,
+                                                   memory_order) {
+  SM_TRACE_ATOMIC(object, SM_ATOMIC_UPDATE);
+  softmetal::update(object, [value](ulong old) SM_UNTRACED { return value > old ? value : old; });
 }
 
 }  // namespace metal

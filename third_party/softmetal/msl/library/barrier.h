@@ -20,8 +20,8 @@ constexpr mem_flags operator&(mem_flags a, mem_flags b) {
   return mem_flags(uint(a) & uint(b));
 }
 
-inline void threadgroup_barrier(mem_flags, softmetal::site where = SM_SITE) {
-  softmetal::barrier(where);
+inline void threadgroup_barrier(mem_flags flags, softmetal::site where = SM_SITE) {
+  softmetal::barrier(where, uint(flags));
 }
 
 #if __METAL_VERSION__ >= 320

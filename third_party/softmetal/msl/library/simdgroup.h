@@ -53,6 +53,17 @@ struct active_lanes {
   static void compute(Values<uint> v, uint* result) { *result = v.active; }
 };
 
+// The flags that all lanes at a barrier give.
+struct simdgroup_barrier {
+  static void compute(Values<uint> v, uint* result) {
+    *result = ~0u;
+    for (uint i = 0; i < SM_SIMD; ++i) {
+      if (v.is_active(i)) *result &= v.value[i];
+    }
+    trace_simdgroup_barrier(v.simdgroup, v.active, *result);
+  }
+};
+
 // The lanes before this one (and itself if inclusive) combined; nothing gives `start`.
 template <class Op, class T>
 T prefix(Values<T> v, T start, bool inclusive) {
@@ -171,8 +182,8 @@ inline bool simd_is_first(softmetal::site where = SM_SITE) {
   uint active = softmetal::reduce<softmetal::active_lanes>("simd_is_first", where, 1u);
   return softmetal::current_lane() == uint(__builtin_ctz(active));
 }
-inline void simdgroup_barrier(mem_flags, softmetal::site where = SM_SITE) {
-  softmetal::reduce<softmetal::active_lanes>("simdgroup_barrier", where, 1u);
+inline void simdgroup_barrier(mem_flags flags, softmetal::site where = SM_SITE) {
+  softmetal::reduce<softmetal::simdgroup_barrier>("simdgroup_barrier", where, uint(flags));
 }
 
 }  // namespace metal

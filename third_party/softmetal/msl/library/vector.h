@@ -45,6 +45,39 @@ constexpr void fill(T* to, const A& first, const Rest&... rest) {
   fill(to + components<A>::count, rest...);
 }
 
+template <int bytes>
+struct word;
+template <>
+struct word<1> {
+  using type = uchar;
+};
+template <>
+struct word<2> {
+  using type = ushort;
+};
+template <>
+struct word<4> {
+  using type = uint;
+};
+template <>
+struct word<8> {
+  using type = ulong;
+};
+
+// A tracing build copies vectors of two and four as one value, as the hardware does, not component
+// by component.
+template <class T, int N>
+constexpr void copy_components(T (&to)[N], const T (&from)[N]) {
+#ifdef SM_TRACING
+  if (N != 3 && !__builtin_is_constant_evaluated()) {
+    typedef typename word<sizeof(T)>::type whole __attribute__((ext_vector_type(N)));
+    *(whole*)to = *(const whole*)from;
+    return;
+  }
+#endif
+  for (int i = 0; i < N; ++i) to[i] = from[i];
+}
+
 }  // namespace softmetal
 
 namespace metal {
@@ -59,10 +92,10 @@ namespace metal {
                                                                                                  \
     vec() = default;                                                                             \
     constexpr vec(const vec& other) : softmetal_v{} {                                            \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];                         \
+      softmetal::copy_components(softmetal_v, other.softmetal_v);                                \
     }                                                                                            \
     constexpr vec& operator=(const vec& other) {                                                 \
-      for (int i = 0; i < N; ++i) softmetal_v[i] = other.softmetal_v[i];                         \
+      softmetal::copy_components(softmetal_v, other.softmetal_v);                                \
       return *this;                                                                              \
     }                                                                                            \
     constexpr vec(T value) : softmetal_v{} {                                                     \

@@ -97,11 +97,13 @@ struct Group {
 
   uint waiting_at_barrier;
   site barrier;
+  uint barrier_flags;  // mem_flags that all who wait there give
 
   // Threadgroup memory: arguments first, then the kernel's own variables.
   char* memory;
   uint argument_offset[SM_MAX_BUFFERS];
   uint argument_bytes, variable_bytes;
+  uint gaps;     // bytes left free between them so far
   ulong serial;  // counts threadgroups
   uchar poison;
 

@@ -4,6 +4,7 @@
 
 #include "fiber.h"
 #include "group.h"
+#include "tracing.h"
 
 namespace softmetal {
 
@@ -48,6 +49,7 @@ inline void release_barrier(Group& g) {
     if (g.lane[i].state == at_barrier && i != g.current) make_runnable(g, i);
   }
   g.waiting_at_barrier = 0;
+  trace_barrier(g.barrier_flags);
 }
 
 inline void release_simdgroup(Group& g, uint index) {
@@ -142,15 +144,17 @@ static void fiber_main() {
 
 // ---- threadgroup_barrier ----
 
-__attribute__((noinline, convergent)) static void barrier(site where) {
+__attribute__((noinline, convergent)) static void barrier(site where, uint flags) {
   Group& g = *current_group;
   if (!g.waiting_at_barrier) {
     g.barrier = where;
+    g.barrier_flags = flags;
   } else if (g.dispatch->strict && !(g.barrier == where)) {
     fail(g, Message() << "threads of one threadgroup wait at different barriers, at " << g.barrier
                       << " and at " << where << ": every thread must reach the same one");
   }
   ++g.barriers;
+  g.barrier_flags &= flags;
   Lane& lane = g.lane[g.current];
   lane.state = at_barrier;
   if (++g.waiting_at_barrier == g.threads - g.finished) {

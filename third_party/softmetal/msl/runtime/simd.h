@@ -10,7 +10,7 @@ namespace softmetal {
 template <class T>
 struct Values {
   const T* value;
-  uint active, lane;
+  uint active, lane, simdgroup;
   bool is_active(uint i) const { return active >> i & 1; }
 };
 
@@ -27,7 +27,8 @@ struct simd_operand<metal::vec<T, N>> : simd_operand<T> {};
 template <class T, class Common>
 static void complete(Simdgroup& s) {
   const T* values = (const T*)s.value[s.parity];
-  Common::compute(Values<T>{values, s.active[s.parity], 0}, (T*)s.result[s.parity]);
+  uint index = uint(&s - current_group->simdgroup);
+  Common::compute(Values<T>{values, s.active[s.parity], 0, index}, (T*)s.result[s.parity]);
 }
 
 struct nothing_in_common {
@@ -72,7 +73,7 @@ __attribute__((convergent)) Values<T> meet(const char* name, site where, T value
     leave(g, &g.lane[me].stack_pointer);
   }
   *result = (const T*)s.result[parity];
-  return Values<T>{values, s.active[parity], lane};
+  return Values<T>{values, s.active[parity], lane, index};
 }
 
 // An operation with one result for all lanes.

@@ -221,6 +221,7 @@ struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant,
     // Threads are apart: what is the same for all is not moved out of the loop over them, where the
     // line of a check that fails would be lost.
     asm volatile("" ::: "memory");
+    if (tracing) g.current = thread.index;
     function(Source<kind>::template get<T, index>(g, thread)...);
   }
   static void body(Group& g, uint thread) {
@@ -242,7 +243,11 @@ struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant,
       }
     }
   }
-  static void run(sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz) {
+  SM_UNTRACED static void run(sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz) {
+    start_tracing(d);  // before anything else is traced
+    run_group(d, worker_state, gx, gy, gz);
+  }
+  static void run_group(sm_dispatch* d, void** worker_state, uint gx, uint gy, uint gz) {
     Group& g = start_group(d, worker_state, uint3(gx, gy, gz));
     if constexpr (no_sync) {
       loop(g);
