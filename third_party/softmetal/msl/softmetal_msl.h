@@ -22,6 +22,7 @@
 #include "library/quadgroup.h"
 #include "library/relational.h"
 #include "library/simdgroup.h"
+#include "library/simdgroup_matrix.h"
 #include "library/traits.h"
 #include "runtime/checks.h"
 #include "runtime/processor.h"

@@ -16,8 +16,11 @@ _POSITIONS = {
     for word in (
         "dispatch_threads_per_threadgroup",
         "grid_origin",
+        "quadgroup_index_in_threadgroup",
+        "quadgroups_per_threadgroup",
         "simdgroup_index_in_threadgroup",
         "simdgroups_per_threadgroup",
+        "thread_index_in_quadgroup",
         "thread_index_in_simdgroup",
         "thread_index_in_threadgroup",
         "thread_position_in_grid",
@@ -37,6 +40,9 @@ SCALARS = frozenset(
     for word in (
         "THREAD_INDEX_IN_THREADGROUP",
         "THREAD_INDEX_IN_SIMDGROUP",
+        "THREAD_INDEX_IN_QUADGROUP",
+        "QUADGROUP_INDEX_IN_THREADGROUP",
+        "QUADGROUPS_PER_THREADGROUP",
         "SIMDGROUP_INDEX_IN_THREADGROUP",
         "SIMDGROUPS_PER_THREADGROUP",
         "THREADS_PER_SIMDGROUP",
@@ -46,7 +52,10 @@ _NO_BINDING = frozenset(["function_constant", "maybe_unused"])
 MAX_BUFFERS = 31
 
 # What makes a thread wait for others, by name.
-_WAITS = re.compile(r"threadgroup_barrier|simdgroup_barrier|(?:__metal_)?(?:simd|quad)_\w+")
+_WAITS = re.compile(
+    r"threadgroup_barrier|(?:__metal_)?(?:simd|quad)_\w+"
+    r"|simdgroup_(?:barrier|load|store|multiply\w*|matrix|\w+8x8)|make_filled_simdgroup_matrix"
+)
 
 
 @dataclass

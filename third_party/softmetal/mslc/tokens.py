@@ -136,9 +136,13 @@ class TokenStream:
                 self._pieces[i] = ""
 
     def printed(self, start: int, end: int) -> str:
-        """What replaced the tokens [start, end), on one line."""
-        pieces = (self._pieces[self._place[i]].strip() for i in range(start, end))
-        return " ".join(filter(None, pieces))
+        """What replaced the tokens [start, end), on one line: adjacent tokens stay adjacent."""
+        parts = []
+        for i in range(start, end):
+            if i > start and self._place[i] > self._place[i - 1] + 1:
+                parts.append(" ")
+            parts.append(self._pieces[self._place[i]])
+        return " ".join("".join(parts).split())
 
     def current(self, i: int) -> str:
         """What is printed for token i."""

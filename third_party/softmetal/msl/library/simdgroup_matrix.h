@@ -1,5 +1,5 @@
-// <metal_simdgroup_matrix>: matrices of 8 by 8 elements that a simdgroup holds together. Each lane has
-// two neighbours of one row; which ones, published kernels rely on. All lanes must take part.
+// <metal_simdgroup_matrix>: matrices of 8 by 8 elements that a simdgroup holds together. Each lane
+// has two neighbours of one row; which ones, published kernels rely on. All lanes must take part.
 #pragma once
 
 #include "simdgroup.h"
@@ -13,7 +13,7 @@ constexpr matrix_place place_in_matrix(uint lane) {
   return {(lane >> 2 & 4) | (lane >> 1 & 3), (lane >> 1 & 4) | (lane << 1 & 2)};
 }
 constexpr uint lane_in_matrix(uint row, uint column) {
-  return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | column >> 1;
+  return (row & 4) << 2 | (column & 4) << 1 | (row & 3) << 1 | (column >> 1 & 1);
 }
 
 // What a lane brings to a product: two elements of each factor.
@@ -23,9 +23,10 @@ struct matrix_factors {
 
 inline void require_simdgroup(const char* name, site where, uint active) {
   if (active == ~0u) return;
-  fail(*current_group, Message() << name << " at " << where << " was reached by "
-                                 << uint(__builtin_popcount(active))
-                                 << " lanes of a simdgroup: it is undefined unless all 32 take part");
+  fail(*current_group,
+       Message() << name << " at " << where << " was reached by "
+                 << uint(__builtin_popcount(active))
+                 << " lanes of a simdgroup: it is undefined unless all 32 take part");
 }
 
 // Element (row, column + i) of a b + c for this lane, where `sum` holds those of c: fused in float,
@@ -91,8 +92,8 @@ inline simdgroup_matrix<T, Cols, Rows> make_filled_simdgroup_matrix(T value) {
 // Element (row, column) is at (origin.y + row) * elements_per_row + origin.x + column; transposed,
 // row and column change places.
 template <class T>
-inline void simdgroup_load(simdgroup_matrix<T, 8, 8>& to, const T* from,
-                           ulong elements_per_row = 8, ulong2 origin = 0, bool transpose = false,
+inline void simdgroup_load(simdgroup_matrix<T, 8, 8>& to, const T* from, ulong elements_per_row = 8,
+                           ulong2 origin = 0, bool transpose = false,
                            softmetal::site where = SM_SITE) {
   softmetal::matrix_place at = softmetal::meet_at_matrix("simdgroup_load", where);
   from += origin.y * elements_per_row + origin.x;
@@ -110,17 +111,16 @@ inline void simdgroup_store(simdgroup_matrix<T, 8, 8> from, T* to, ulong element
   to += origin.y * elements_per_row + origin.x;
   for (uint i = 0; i < 2; ++i) {
     uint column = at.column + i;
-    ulong place = transpose ? column * elements_per_row + at.row
-                            : at.row * elements_per_row + column;
+    ulong place =
+        transpose ? column * elements_per_row + at.row : at.row * elements_per_row + column;
     to[place] = from.softmetal_v[i];
   }
 }
 
 // d = a b + c; the sum is rounded once to the type of d.
 template <class D, class A, class B, class C>
-inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d,
-                                          simdgroup_matrix<A, 8, 8> a, simdgroup_matrix<B, 8, 8> b,
-                                          simdgroup_matrix<C, 8, 8> c,
+inline void simdgroup_multiply_accumulate(simdgroup_matrix<D, 8, 8>& d, simdgroup_matrix<A, 8, 8> a,
+                                          simdgroup_matrix<B, 8, 8> b, simdgroup_matrix<C, 8, 8> c,
                                           softmetal::site where = SM_SITE) {
   float sum[2] = {float(c.softmetal_v[0]), float(c.softmetal_v[1])};
   softmetal::multiply_matrices("simdgroup_multiply_accumulate", where,

@@ -40,9 +40,6 @@ struct conditional<false, A, B> {
 template <bool b, class A, class B>
 using conditional_t = typename conditional<b, A, B>::type;
 
-template <class...>
-using void_t = void;
-
 // One transformation X: X<T>::type and X_t<T>, from the compiler's builtin.
 #define SM_TRANSFORM(name, builtin) \
   template <class T>                \
@@ -90,7 +87,6 @@ SM_PREDICATE(is_union, __is_union(T))
 SM_PREDICATE(is_array, __is_array(T))
 SM_PREDICATE(is_void, __is_void(T))
 SM_PREDICATE(is_const, __is_const(T))
-SM_PREDICATE(is_empty, __is_empty(T))
 SM_PREDICATE(is_scalar, is_arithmetic_v<T> || __is_pointer(T) || __is_enum(T))
 SM_PREDICATE(is_signed, __is_signed(T) || is_floating_point_v<T>)
 SM_PREDICATE(is_unsigned, __is_unsigned(T))

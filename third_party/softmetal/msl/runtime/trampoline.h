@@ -47,9 +47,14 @@ template <>
 struct memory_argument<void*> : void_argument<void> {};
 template <>
 struct memory_argument<const void*> : void_argument<const void> {};
+// What a reference refers to that a function constant leaves unbound. The compiler may read it
+// before it looks at the constant; NaN, and not writable.
+alignas(256) static const uchar unbound_argument[SM_MAX_SET_BYTES] = {
+    [0 ... SM_MAX_SET_BYTES - 1] = 0xff};
+
 template <class T>
 struct memory_argument<T&> {
-  static T& get(void* p) { return *(T*)p; }
+  static T& get(void* p) { return *(T*)(p ? p : (void*)unbound_argument); }
   static constexpr uint size = sizeof(T), align = alignof(T);
   static constexpr bool is_pointer = false, is_const = __is_const(T);
 };
@@ -87,6 +92,9 @@ SM_POSITION(SM_THREAD_INDEX_IN_SIMDGROUP, uint3(t.index % SM_SIMD))
 SM_POSITION(SM_SIMDGROUP_INDEX_IN_THREADGROUP, uint3(t.index / SM_SIMD))
 SM_POSITION(SM_SIMDGROUPS_PER_THREADGROUP, uint3(p.simdgroups))
 SM_POSITION(SM_THREADS_PER_SIMDGROUP, uint3(SM_SIMD))
+SM_POSITION(SM_THREAD_INDEX_IN_QUADGROUP, uint3(t.index % 4))
+SM_POSITION(SM_QUADGROUP_INDEX_IN_THREADGROUP, uint3(t.index / 4))
+SM_POSITION(SM_QUADGROUPS_PER_THREADGROUP, uint3((g.threads + 3) / 4))
 #undef SM_POSITION
 template <>
 struct Source<SM_BUFFER> {
