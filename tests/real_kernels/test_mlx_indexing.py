@@ -116,7 +116,9 @@ def indexing(compiled):
         for t in (*FLOATS, "int")
     ]
     headers = ["atomic.h", "reduction/ops.h"]
-    headers += [f"indexing/{n}.h" for n in ("gather_axis", "gather_front", "scatter", "scatter_axis")]
+    headers += [
+        f"indexing/{n}.h" for n in ("gather_axis", "gather_front", "scatter", "scatter_axis")
+    ]
     headers += ["indexing/masked_scatter.h"]
     return compiled("indexing", mlx.includes(*headers) + instances(table))
 
