@@ -122,6 +122,31 @@ void check_length(const char* list, size_t length, size_t expected, const char* 
                expected);
 }
 
+std::string type_name(ScalarType type) {
+  switch (type) {
+    case ScalarType::Float:
+      return "torch.float32";
+    case ScalarType::Half:
+      return "torch.float16";
+    case ScalarType::BFloat16:
+      return "torch.bfloat16";
+    default:
+      return torch::headeronly::toString(type);
+  }
+}
+
+void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device) {
+  MPS_DS_CHECK(tensor.layout() == torch::headeronly::Layout::Strided, name,
+               " is sparse; accepted are dense tensors");
+  const DeviceType got = tensor.device().type();
+  MPS_DS_CHECK(got == device, name, " is on ", device_name(got),
+               "; all tensors of this call must be on ", device_name(device));
+  const ScalarType type = tensor.scalar_type();
+  MPS_DS_CHECK(
+      type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16, name,
+      " is ", type_name(type), "; accepted are torch.float32, torch.float16 and torch.bfloat16");
+}
+
 void check_float32(const Tensor& tensor, ArgumentName name, DeviceType device) {
   MPS_DS_CHECK(tensor.layout() == torch::headeronly::Layout::Strided, name,
                " is sparse; accepted are dense tensors");

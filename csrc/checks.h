@@ -42,6 +42,11 @@ std::ostream& operator<<(std::ostream& out, const ArgumentName& name);
 
 void check_length(const char* list, size_t length, size_t expected, const char* expected_list);
 
+// Dense float32, float16 or bfloat16 on `device`.
+void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device);
+
+std::string type_name(ScalarType type);
+
 // Dense float32 on `device`.
 void check_float32(const Tensor& tensor, ArgumentName name, DeviceType device);
 

@@ -48,6 +48,40 @@ STABLE_TORCH_LIBRARY(mps_ds, m) {
   m.def(
       "_adam_plan_step(int plan, Tensor[] grads, int[] rows, int[] steps, float[] options) -> int");
   m.def("_adam_plan_free(int plan) -> ()");
+
+  // Norms and overflow checks, from one read of the data, in two dispatches. Results are new
+  // float32 tensors on the device of the tensors. norm_type: 2 or inf.
+  // The norm of all, and of each where asked for (of none otherwise).
+  m.def(
+      "multi_tensor_l2norm(Tensor[] tensors, float norm_type=2.0, bool per_tensor=False) "
+      "-> (Tensor total, Tensor norms)");
+  // 1 where anything is infinite or NaN, else 0.
+  m.def("multi_tensor_non_finite(Tensor[] tensors) -> Tensor");
+  // Both: norms of groups 0 to group_count - 1 (group_count -1: one norm, 0-dim). Tensors of group
+  // -1 are in no norm, but still looked at.
+  m.def(
+      "norm_and_non_finite(Tensor[] tensors, int[] groups, int group_count, float norm_type=2.0) "
+      "-> (Tensor norms, Tensor found_inf)");
+  // Of grads / grad_scale: what a fused step reads on the GPU.
+  m.def(
+      "_grad_norm(Tensor[] grads, Tensor? grad_scale, float max_norm, float norm_type) "
+      "-> (Tensor norm, Tensor found_inf, Tensor clip_coef)");
+
+  // Scaling, in one dispatch. found_inf and noop_flag are set where an input is infinite or NaN.
+  // grads *= inv_scale.
+  m.def(
+      "multi_tensor_unscale_(Tensor(a!)[] grads, Tensor(b!) found_inf, Tensor? inv_scale_tensor, "
+      "float inv_scale) -> ()");
+  // outputs = scale * inputs.
+  m.def(
+      "multi_tensor_scale_(Tensor[] inputs, Tensor(a!)[] outputs, Tensor(b!) noop_flag, "
+      "float scale) -> ()");
+  // outputs = a * x + b * y; arg_to_check: 0 for x, 1 for y, -1 for both.
+  m.def(
+      "multi_tensor_axpby_(Tensor[] x, Tensor[] y, Tensor(a!)[] outputs, Tensor(b!) noop_flag, "
+      "float a, float b, int arg_to_check) -> ()");
+  // tensors *= factor, which is on the device.
+  m.def("_multiply_(Tensor(a!)[] tensors, Tensor factor) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CompositeExplicitAutograd, m) {

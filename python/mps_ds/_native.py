@@ -50,6 +50,14 @@ def _writes_only(op: torch._ops.OpOverload) -> None:
 
 
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
-for _op in (torch.ops.mps_ds.adam_.default, torch.ops.mps_ds._adam_groups_.default):
+for _name in (
+    "adam_",
+    "_adam_groups_",
+    "multi_tensor_unscale_",
+    "multi_tensor_scale_",
+    "multi_tensor_axpby_",
+    "_multiply_",
+):
+    _op = getattr(torch.ops.mps_ds, _name).default
     _bump_versions(_op)
     _writes_only(_op)

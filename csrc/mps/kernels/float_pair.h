@@ -10,12 +10,14 @@
 #define MPS_DS_FMA metal::fma
 #define MPS_DS_SQRT metal::precise::sqrt
 #define MPS_DS_BITS(x) as_type<uint32_t>(x)
+#define MPS_DS_FLOAT(bits) as_type<float>(bits)
 #else
 #include <cmath>
 #include <cstdint>
 #define MPS_DS_FMA std::fma
 #define MPS_DS_SQRT std::sqrt
 #define MPS_DS_BITS(x) __builtin_bit_cast(uint32_t, x)
+#define MPS_DS_FLOAT(bits) __builtin_bit_cast(float, bits)
 #endif
 
 // Always: a copy that is not inlined would be compiled for the baseline of the CPU, without fma.
