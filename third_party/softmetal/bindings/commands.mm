@@ -42,11 +42,24 @@ void without_gil(F f) {
   pooled(f);
 }
 
-void use_resources(const Encoder& encoder, const std::vector<const Buffer*>& buffers,
-                   NSUInteger usage) {
+std::vector<id<MTLResource>> to_resources(const std::vector<const Buffer*>& buffers) {
   std::vector<id<MTLResource>> resources;
   for (const Buffer* buffer : buffers) resources.push_back(object_of(buffer));
+  return resources;
+}
+
+void use_resources(const Encoder& encoder, const std::vector<const Buffer*>& buffers,
+                   NSUInteger usage) {
+  const auto resources = to_resources(buffers);
   pooled([&] { [encoder.get() useResources:resources.data() count:resources.size() usage:usage]; });
+}
+
+void memory_barrier_with_resources(const Encoder& encoder,
+                                   const std::vector<const Buffer*>& buffers) {
+  const auto resources = to_resources(buffers);
+  pooled([&] {
+    [encoder.get() memoryBarrierWithResources:resources.data() count:resources.size()];
+  });
 }
 
 void bind_command_buffer(py::module_& m) {
@@ -174,6 +187,7 @@ void bind_encoder(py::module_& m) {
            [](const Encoder& e) {
              pooled([&] { [e.get() memoryBarrierWithScope:MTLBarrierScopeBuffers]; });
            })
+      .def("memory_barrier_with_resources", &memory_barrier_with_resources, py::arg("resources"))
       .def("end_encoding", [](const Encoder& e) { pooled([&] { [e.get() endEncoding]; }); })
       .def("push_debug_group",
            [](const Encoder& e, const std::string& text) {
