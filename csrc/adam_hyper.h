@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "mps/kernels/adam_math.h"
+#include "mps/kernels/adam_types.h"
 
 namespace mps_ds {
 
@@ -20,10 +20,11 @@ struct AdamOptions {
   bool adam_w_mode;  // decoupled weight decay
   bool bias_correction;
   bool maximize;
+  double clip_value;  // bound of a gradient's magnitude; infinite: none
 };
 
-// From lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize of each param
-// group, one after the other. Checks them.
+// From lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize, clip_value of
+// each param group, one after the other.
 std::vector<AdamOptions> unpack_adam_options(const std::vector<double>& numbers);
 
 // Raises for what no Adam step can mean: negative or non-finite lr, eps; betas outside [0, 1).

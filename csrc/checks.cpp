@@ -9,7 +9,8 @@ namespace mps_ds {
 
 namespace {
 
-// Byte offsets (from element 0) of all elements.
+// Byte offsets (from element 0) of all elements; of their halves, where they have four bytes, since
+// types of two and four bytes may meet.
 std::vector<int64_t> element_offsets(const Tensor& tensor) {
   std::vector<int64_t> offsets{0};
   const auto sizes = tensor.sizes();
@@ -22,6 +23,9 @@ std::vector<int64_t> element_offsets(const Tensor& tensor) {
     offsets.swap(next);
   }
   for (int64_t& offset : offsets) offset *= static_cast<int64_t>(tensor.element_size());
+  const size_t count = offsets.size();
+  if (tensor.element_size() == 4)
+    for (size_t i = 0; i < count; ++i) offsets.push_back(offsets[i] + 2);
   return offsets;
 }
 
@@ -145,17 +149,6 @@ void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device) 
   MPS_DS_CHECK(
       type == ScalarType::Float || type == ScalarType::Half || type == ScalarType::BFloat16, name,
       " is ", type_name(type), "; accepted are torch.float32, torch.float16 and torch.bfloat16");
-}
-
-void check_float32(const Tensor& tensor, ArgumentName name, DeviceType device) {
-  MPS_DS_CHECK(tensor.layout() == torch::headeronly::Layout::Strided, name,
-               " is sparse; accepted are dense tensors");
-  const DeviceType got = tensor.device().type();
-  MPS_DS_CHECK(got == device, name, " is on ", device_name(got),
-               "; all tensors of this call must be on ", device_name(device));
-  const ScalarType dtype = tensor.scalar_type();
-  MPS_DS_CHECK(dtype == ScalarType::Float, name, " is ", torch::headeronly::toString(dtype),
-               "; accepted is Float (torch.float32)");
 }
 
 void check_same_shape(const Tensor& tensor, ArgumentName name, const Tensor& param,

@@ -47,9 +47,6 @@ void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device);
 
 std::string type_name(ScalarType type);
 
-// Dense float32 on `device`.
-void check_float32(const Tensor& tensor, ArgumentName name, DeviceType device);
-
 // The shape of `param`: elements pair up logically, whatever the strides are.
 void check_same_shape(const Tensor& tensor, ArgumentName name, const Tensor& param,
                       ArgumentName param_name);

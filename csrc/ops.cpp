@@ -10,43 +10,55 @@ namespace mps_ds {
 namespace {
 
 void adam_elsewhere(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-                    const Tensors& exp_avg_sqs, const std::vector<int64_t>&, double lr,
-                    double beta1, double beta2, double eps, double weight_decay, bool adam_w_mode,
-                    bool bias_correction, bool maximize) {
-  check_adam_options({lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize});
-  const AdamLists lists{params, grads, exp_avgs, exp_avg_sqs};
-  if (lists.empty()) return;
-  check_length("params", params.size(), grads.size(), "grads");
-  const DeviceType device = params[0].device().type();
+                    const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
+                    const std::vector<int64_t>& amsgrad_rows, const Tensors& copies,
+                    const Tensors& step_tensors, const std::vector<int64_t>& groups,
+                    const std::vector<int64_t>& steps, const std::vector<double>& options,
+                    const Tensors& lr_tensors, const OptionalTensor& grad_scale,
+                    const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
+                    const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
+  for (const AdamOptions& group : unpack_adam_options(options)) check_adam_options(group);
+  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
+                        copies, step_tensors, amsgrad_rows};
+  const std::vector<int64_t> no_steps;
+  const bool no_params = params.empty() && step_tensors.empty();
+  adam_input(lists, grads, groups, no_params ? no_steps : steps, options,
+             {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
+  const DeviceType device = params.empty() ? DeviceType::MPS : params[0].device().type();
   const bool known = device == DeviceType::MPS || device == DeviceType::CPU;
   check_adam_lists(lists, known ? device : DeviceType::MPS);  // names what is wrong
-  MPS_DS_CHECK(false, "adam_ has no kernel for ", device_name(device),
+  MPS_DS_CHECK(params.empty(), "adam_ has no kernel for ", device_name(device),
                " in this build (MPS_DS_BUILD=cpu builds none for mps)");
 }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY(mps_ds, m) {
-  // One Adam or AdamW step over lists of tensors, in place, in one dispatch.
+  // One Adam or AdamW step over lists of tensors, in place, in one dispatch for each combination of
+  // types. `options`: lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize,
+  // clip_value of each param group, one after the other; groups[i] is that of params[i], and none
+  // mean one. max_exp_avg_sqs (amsgrad; of amsgrad_rows, or of all), copies (16-bit params) and
+  // step_tensors (step counts on the device, instead of steps) may be empty. The scalars are read
+  // where the params are.
   m.def(
       "adam_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
-      "int[] steps, float lr, float beta1, float beta2, float eps, float weight_decay, "
-      "bool adam_w_mode, bool bias_correction, bool maximize) -> ()");
-
-  // The same on the CPU for params of several groups; `options` as in _adam_plan_step.
-  m.def(
-      "_adam_groups_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, "
-      "Tensor(c!)[] exp_avg_sqs, int[] groups, int[] steps, float[] options) -> ()");
+      "Tensor(d!)[] max_exp_avg_sqs, int[] amsgrad_rows, Tensor(e!)[] copies, "
+      "Tensor(f!)[] step_tensors, int[] groups, int[] steps, float[] options, Tensor[] lr_tensors, "
+      "Tensor? grad_scale, Tensor? found_inf, "
+      "Tensor? clip_coef, Tensor? clip_value, int? seed) -> ()");
 
   // The same with tables that outlive the step. Private: what a plan writes stands in no schema.
-  // Registers params and their states; `groups[i]` is the param group of params[i]. A handle.
+  // Registers params and their states. A handle.
   m.def(
-      "_adam_plan(Tensor[] params, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, int[] groups) -> int");
-  // One step; `rows[i]` is the param that grads[i] belongs to (all of them, if empty), `options`
-  // holds lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize of each
-  // group. Returns the first param whose memory has moved (nothing was done then), or -1.
+      "_adam_plan(Tensor[] params, Tensor[] exp_avgs, Tensor[] exp_avg_sqs, "
+      "Tensor[] max_exp_avg_sqs, int[] amsgrad_rows, Tensor[] copies, Tensor[] step_tensors, "
+      "int[] groups) -> int");
+  // One step; `rows[i]` is the param that grads[i] belongs to (all of them, if empty). Returns the
+  // first param whose memory has moved (nothing was done then), or -1.
   m.def(
-      "_adam_plan_step(int plan, Tensor[] grads, int[] rows, int[] steps, float[] options) -> int");
+      "_adam_plan_step(int plan, Tensor[] grads, int[] rows, int[] steps, float[] options, "
+      "Tensor[] lr_tensors, Tensor? grad_scale, Tensor? found_inf, Tensor? clip_coef, "
+      "Tensor? clip_value, int? seed, bool steps_changed) -> int");
   m.def("_adam_plan_free(int plan) -> ()");
 
   // Norms and overflow checks, from one read of the data, in two dispatches. Results are new

@@ -3,11 +3,10 @@
 
 #include <map>
 #include <mutex>
-#include <numeric>
 
 #include "adam_lists.h"
 #include "adam_source.h"
-#include "mps/adam_plan.h"
+#include "mps/adam_step.h"
 #include "mps/library.h"
 
 namespace mps_ds::mps {
@@ -19,24 +18,21 @@ Library& adam_library() {
 
 namespace {
 
-std::vector<int64_t> iota(size_t count) {
-  std::vector<int64_t> numbers(count);
-  std::iota(numbers.begin(), numbers.end(), 0);
-  return numbers;
-}
-
 void adam_mps(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-              const Tensors& exp_avg_sqs, const std::vector<int64_t>& steps, double lr,
-              double beta1, double beta2, double eps, double weight_decay, bool adam_w_mode,
-              bool bias_correction, bool maximize) {
-  const std::vector<AdamOptions> groups{
-      {lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize}};
-  check_adam_options(groups[0]);
-  check_length("grads", grads.size(), params.size(), "params");  // the plan checks the rest
-  const std::vector<int64_t> step_of = expand_steps(steps, params.size());
+              const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
+              const std::vector<int64_t>& amsgrad_rows, const Tensors& copies,
+              const Tensors& step_tensors, const std::vector<int64_t>& groups,
+              const std::vector<int64_t>& steps, const std::vector<double>& options,
+              const Tensors& lr_tensors, const OptionalTensor& grad_scale,
+              const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
+              const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
+  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
+                        copies, step_tensors, amsgrad_rows};
+  AdamInput input = adam_input(lists, grads, groups, steps, options,
+                               {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
   @autoreleasepool {
-    AdamPlan plan(params, exp_avgs, exp_avg_sqs, std::vector<int64_t>(params.size(), 0));
-    plan.step({grads, iota(params.size()), step_of, groups});
+    AdamPlan plan(lists, input.group_of);
+    AdamStep(plan, std::move(input)).encode();
   }
 }
 
@@ -74,23 +70,39 @@ class Plans {
 };
 
 int64_t adam_plan(const Tensors& params, const Tensors& exp_avgs, const Tensors& exp_avg_sqs,
+                  const Tensors& max_exp_avg_sqs, const std::vector<int64_t>& amsgrad_rows,
+                  const Tensors& copies, const Tensors& step_tensors,
                   const std::vector<int64_t>& groups) {
   @autoreleasepool {
-    return Plans::get().add(std::make_shared<AdamPlan>(params, exp_avgs, exp_avg_sqs, groups));
+    return Plans::get().add(
+        std::make_shared<AdamPlan>(AdamLists{params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, copies,
+                                             step_tensors, amsgrad_rows},
+                                   groups));
   }
 }
 
 int64_t adam_plan_step(int64_t handle, const Tensors& grads, const std::vector<int64_t>& rows,
-                       const std::vector<int64_t>& steps, const std::vector<double>& options) {
+                       const std::vector<int64_t>& steps, const std::vector<double>& options,
+                       const Tensors& lr_tensors, const OptionalTensor& grad_scale,
+                       const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
+                       const OptionalTensor& clip_value, const std::optional<int64_t>& seed,
+                       bool steps_changed) {
   const std::shared_ptr<AdamPlan> plan = Plans::get().find(handle);
   const int64_t moved = plan->first_moved();
   if (moved >= 0) return moved;
-  const std::vector<AdamOptions> groups = unpack_adam_options(options);
-  const std::vector<int64_t> row_of = rows.empty() ? iota(plan->size()) : rows;
-  check_length("grads", grads.size(), row_of.size(), rows.empty() ? "the plan" : "rows");
-  check_length("steps", steps.size(), grads.size(), "grads");
+  AdamInput input{grads,
+                  rows.empty() ? iota(plan->size()) : rows,
+                  {},
+                  steps,
+                  unpack_adam_options(options),
+                  {lr_tensors, grad_scale, found_inf, clip_coef, clip_value},
+                  seed,
+                  steps_changed};
+  check_length("grads", grads.size(), input.rows.size(), rows.empty() ? "the plan" : "rows");
+  if (plan->lists().step_tensors.empty())
+    check_length("steps", steps.size(), grads.size(), "grads");
   @autoreleasepool {
-    plan->step({grads, row_of, steps, groups});
+    AdamStep(*plan, std::move(input)).encode();
   }
   return -1;
 }

@@ -1,5 +1,5 @@
 // A list of params and their Adam states, registered once: the tables of kernels/adam_tables.h that
-// outlive a step. A step brings gradients and numbers.
+// outlive a step. A step (adam_step.h) brings gradients and numbers.
 #pragma once
 
 #import <Metal/Metal.h>
@@ -7,63 +7,74 @@
 #include <memory>
 #include <vector>
 
-#include "adam_hyper.h"
-#include "checks.h"
+#include "adam_lists.h"
 #include "mps/buffers.h"
 #include "mps/kernels/adam_tables.h"
 
 namespace mps_ds::mps {
 
-// The gradients of one step: grads[k] belongs to params[rows[k]] and takes it to step count
-// steps[k].
-struct AdamStep {
-  const Tensors& grads;
-  const std::vector<int64_t>& rows;
-  const std::vector<int64_t>& steps;
-  const std::vector<AdamOptions>& groups;
+// Params of one combination of types: what a pipeline is made for.
+struct AdamTypes {
+  uint32_t param;
+  uint32_t state;
+  uint32_t copy;
+  bool amsgrad;
+  bool operator==(const AdamTypes&) const = default;
+};
+
+// The chunks of the params of one combination stand together in the chunk table.
+struct AdamBatch {
+  AdamTypes types;
+  size_t first_chunk = 0;
+  size_t chunk_count = 0;
+  // Which of the plan's two progress tables says where these params are.
+  size_t progress = 0;
 };
 
 class AdamPlan {
  public:
   // Checks everything that needs no gradient. `groups[i]`: the param group of params[i].
-  AdamPlan(Tensors params, Tensors exp_avgs, Tensors exp_avg_sqs, std::vector<int64_t> groups);
+  AdamPlan(AdamLists lists, std::vector<int64_t> groups);
 
   size_t size() const { return rows_.size(); }
+  const AdamLists& lists() const { return lists_; }
 
-  // The first param that it, or a state of it, has other memory or another shape than when the plan
-  // was made (.data was replaced), or -1.
+  // The first param that it, or a tensor of it, has other memory or another shape than when the
+  // plan was made (.data was replaced), or -1.
   int64_t first_moved() const;
 
-  // Checks the step, then encodes it in one dispatch (none where there is nothing to do).
-  void step(const AdamStep& step);
-
  private:
+  friend class AdamStep;
+
   struct Member {
     std::vector<int64_t> sizes;
-    std::vector<int64_t> strides[3];  // param, exp_avg, exp_avg_sq
-    const void* data[3];              // what the three data pointers were
-    bool flat;     // one run of consecutive elements, in the same order, in all three
-    bool aligned;  // to 16 bytes, all three
+    std::vector<int64_t> strides[kAdamOperands];
+    const void* data[kAdamOperands];  // what the data pointers were
+    const void* step;
+    size_t batch;
+    bool flat;     // one run of consecutive elements, in the same order, in all
+    bool aligned;  // to 16 bytes, all
   };
-  struct Tables;  // what a step uploads
 
+  void add_row(size_t i);
+  uint64_t add_written(const Tensor& tensor, ArgumentName name);
+  size_t batch_of(size_t i);
+  void make_chunks();
   bool moved(size_t i) const;
-  Tables make_tables(const AdamStep& step) const;
-  void set_layout(AdamStepRow& row, Tables& tables, size_t i, const Tensor& grad) const;
-  void check_grads_apart(const AdamStep& step) const;
-  Place add_written(const Tensor& tensor, ArgumentName name);
 
-  Tensors params_;
-  Tensors exp_avgs_;
-  Tensors exp_avg_sqs_;
+  AdamLists lists_;
   std::vector<int64_t> groups_;
   std::vector<Member> members_;
   std::vector<AdamRow> rows_;
+  std::vector<AdamBatch> batches_;
   std::vector<Extent> written_;
   std::shared_ptr<BufferSet> buffers_;
-  size_t chunk_count_ = 0;
   Owned<id<MTLBuffer>> row_table_;
   Owned<id<MTLBuffer>> chunk_table_;
+
+  // With step counts on the device: see adam_start in adam.metal.
+  Owned<id<MTLBuffer>> progress_tables_[2];
+  std::vector<AdamOptions> progress_options_;  // what the tables were computed with
 };
 
 }  // namespace mps_ds::mps

@@ -52,7 +52,6 @@ def _writes_only(op: torch._ops.OpOverload) -> None:
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
 for _name in (
     "adam_",
-    "_adam_groups_",
     "multi_tensor_unscale_",
     "multi_tensor_scale_",
     "multi_tensor_axpby_",

@@ -6,32 +6,23 @@
 // csrc is built with -ffp-contract=off, the kernels carry a pragma.
 #pragma once
 
-#include "float_pair.h"
+#include "adam_types.h"
 
-// The numbers of one step for all elements that share a param group and a step count; computed in
-// double by the host.
-// Adam: Kingma and Ba, 2015, algorithm 1. AdamW: Loshchilov and Hutter, 2019, algorithm 2.
-struct AdamHyper {
-  FloatPair l2;    // Adam: weight_decay, added to the gradient; AdamW: 0
-  FloatPair keep;  // AdamW: 1 - lr * weight_decay, what is left of the param; Adam: 1
-  FloatPair beta1;
-  FloatPair one_minus_beta1;
-  FloatPair beta2;
-  FloatPair one_minus_beta2;
-  FloatPair rsqrt_correction2;  // 1 / sqrt(1 - beta2^t)
-  FloatPair step_size;          // lr / (1 - beta1^t)
-  FloatPair eps;
-  float grad_sign;  // -1 to maximize
-};
+// The larger of two numbers that are not negative; NaN if either is one.
+MPS_DS_INLINE FloatPair pair_max(float a, FloatPair b) {
+  const uint32_t a_bits = MPS_DS_BITS(a);
+  const uint32_t b_bits = MPS_DS_BITS(b.high);
+  // Where both are not negative, their bits are ordered as they are; NaN comes last.
+  if (a_bits > b_bits) return {a, 0.0f};
+  return b;
+}
 
-struct AdamElement {
-  float param;
-  float exp_avg;
-  float exp_avg_sq;
-};
-
-MPS_DS_INLINE AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper h) {
-  FloatPair grad = {h.grad_sign * raw_grad, 0.0f};
+MPS_DS_INLINE AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper h, bool amsgrad) {
+  FloatPair grad = pair_scale(h.grad_factor, raw_grad);
+  if (h.flags & ADAM_CLIP_VALUE) {
+    if (grad.high >= h.clip_value) grad = {h.clip_value, 0.0f};
+    if (grad.high <= -h.clip_value) grad = {-h.clip_value, 0.0f};
+  }
   // Not "+ 0 * param": an infinite param would turn the gradient into NaN.
   if (h.l2.high != 0.0f) grad = pair_add(pair_scale(h.l2, x.param), grad);
 
@@ -45,10 +36,12 @@ MPS_DS_INLINE AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper 
   FloatPair square = pair_product(share.high, grad.high);
   square.low += MPS_DS_FMA(share.high, grad.low, share.low * grad.high);
   FloatPair mean_sq = pair_add(square, pair_scale(h.beta2, x.exp_avg_sq));
+  FloatPair bound = mean_sq;
+  if (amsgrad) bound = pair_max(x.max_exp_avg_sq, mean_sq);
 
   // A step of Newton's method gives the root's low part, whatever the last bits of sqrt are.
-  float root = MPS_DS_SQRT(mean_sq.high);
-  float root_low = (MPS_DS_FMA(-root, root, mean_sq.high) + mean_sq.low) / (root + root);
+  float root = MPS_DS_SQRT(bound.high);
+  float root_low = (MPS_DS_FMA(-root, root, bound.high) + bound.low) / (root + root);
 
   FloatPair corrected = pair_scale(h.rsqrt_correction2, root);
   corrected.low = MPS_DS_FMA(h.rsqrt_correction2.high, finite_or_zero(root_low), corrected.low);
@@ -66,5 +59,5 @@ MPS_DS_INLINE AdamElement adam_element(AdamElement x, float raw_grad, AdamHyper 
   FloatPair kept = pair_scale(h.keep, x.param);
   FloatPair difference = pair_sum(kept.high, -update.high);
   float low = finite_or_zero(difference.low + (kept.low - update.low));
-  return {difference.high + low, mean.high, mean_sq.high};
+  return {difference.high + low, mean.high, mean_sq.high, bound.high};
 }

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 _ALIGNMENT = 32  # elements; 128 bytes, a cache line of Apple's GPUs
-_LARGEST = 1 << 28  # elements; 1 GiB: far below Metal's limit, and a piece that the allocator finds
+_LARGEST = 1 << 28  # elements; 1 GiB of float32: far below Metal's limit, and a piece that the allocator finds
 
 
 def _strides_like(param: Tensor) -> tuple[int, ...]:
@@ -38,15 +38,25 @@ def _packs(params: Sequence[Tensor]) -> Iterator[tuple[int, list[tuple[Tensor, i
         yield total, pack
 
 
-def zeros_like_each(params: Sequence[Tensor]) -> list[Tensor]:
-    """Zeros of the shape and layout of each of `params`, as float32 views of few buffers.
+def zeros_like_each(params: Sequence[Tensor], dtypes: Sequence[torch.dtype]) -> list[Tensor]:
+    """Zeros of the shape and layout of each of `params`, as views of few buffers.
 
     Args:
         params: tensors of one device.
+        dtypes: of each view.
     """
-    states = []
-    for total, pack in _packs(params):
-        buffer = torch.zeros(total, dtype=torch.float32, device=pack[0][0].device)
-        for param, first in pack:
-            states.append(buffer.as_strided(param.shape, _strides_like(param), first))
-    return states
+    states: dict[int, Tensor] = {}
+    for dtype in dict.fromkeys(dtypes):
+        members = [i for i, wanted in enumerate(dtypes) if wanted == dtype]
+        first = 0
+        for total, pack in _packs([params[i] for i in members]):
+            buffer = torch.zeros(total, dtype=dtype, device=params[0].device)
+            for i, (param, at) in zip(members[first:], pack, strict=False):
+                states[i] = buffer.as_strided(param.shape, _strides_like(param), at)
+            first += len(pack)
+    return [states[i] for i in range(len(params))]
+
+
+def step_counts(counts: Sequence[int], device: torch.device) -> list[Tensor]:
+    """Step counts as float32 tensors without dimensions, views of one buffer on `device`."""
+    return list(torch.tensor(counts, dtype=torch.float32).to(device).unbind())

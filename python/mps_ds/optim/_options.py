@@ -1,0 +1,131 @@
+"""Options, states and parameters of an Adam optimizer: what is accepted, and how it is passed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+
+# A smaller eps is subnormal: flushed by a GPU, and its inverse is not finite.
+_SMALLEST_EPS = 2.0**-126
+
+
+def is_on_device(lr: float | Tensor) -> bool:
+    """Whether a learning rate is a tensor that only the device can read without waiting."""
+    return isinstance(lr, Tensor) and lr.device.type != "cpu"
+
+
+def step_options(group: dict[str, Any], clip_value: float = math.inf) -> tuple[float, ...]:
+    """A param group's numbers, in the order of AdamPlan.step's `options`."""
+    beta1, beta2 = group["betas"]
+    return (
+        0.0 if is_on_device(group["lr"]) else float(group["lr"]),
+        float(beta1),
+        float(beta2),
+        float(group["eps"]),
+        float(group["weight_decay"]),
+        float(group["adam_w_mode"]),
+        float(group["bias_correction"]),
+        float(group["maximize"]),
+        clip_value,
+    )
+
+
+def device_lrs(groups: Sequence[dict[str, Any]], device: torch.device) -> list[Tensor]:
+    """Learning rates as tensors on `device`, one for each group, where any is one; else none."""
+    lrs = [group["lr"] for group in groups]
+    if not any(map(is_on_device, lrs)):
+        return []
+    return [
+        lr.to(torch.float32)
+        if is_on_device(lr)
+        else torch.full((), float(lr), dtype=torch.float32, device=device)
+        for lr in lrs
+    ]
+
+
+def check_options(group: dict[str, Any]) -> None:
+    """Raise ValueError for options that no step can honour."""
+    _check_lr(group["lr"])
+    betas = group["betas"]
+    if len(betas) != 2:
+        raise ValueError(f"Invalid betas: {betas}; there must be two")
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}; must be in [0, 1)")
+    if group["eps"] != 0.0 and not _SMALLEST_EPS <= group["eps"] < math.inf:
+        raise ValueError(
+            f"Invalid epsilon value: {group['eps']}; it must be 0, or finite and at least 1.2e-38"
+        )
+    if not 0.0 <= group["weight_decay"] < math.inf:
+        raise ValueError(
+            f"Invalid weight_decay value: {group['weight_decay']}; it must be finite and >= 0"
+        )
+    if group.get("differentiable"):
+        raise ValueError("FusedAdam does not support differentiable=True")
+
+
+def _check_lr(lr: float | Tensor) -> None:
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError(f"lr is a tensor of {lr.numel()} elements; it must have one")
+    if is_on_device(lr):
+        return  # reading it would stall every step
+    if not 0.0 <= float(lr) < math.inf:
+        raise ValueError(f"Invalid learning rate: {lr}; it must be finite and >= 0")
+
+
+def check_state_dtype(dtype: torch.dtype | None) -> None:
+    """Raise ValueError for dtypes that states cannot have."""
+    if dtype is not None and dtype not in FLOATING:
+        raise ValueError(
+            f"state_dtype is {dtype}; accepted are None (float32), torch.float32, and the dtype of "
+            "the parameters"
+        )
+
+
+def adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
+    """Check a loaded state, and make its step count an int."""
+    means = ["exp_avg", "exp_avg_sq"]
+    if group["amsgrad"] and "max_exp_avg_sq" in state:
+        means.append("max_exp_avg_sq")
+    for key in means:
+        if key not in state:
+            raise ValueError(f"the {name} has no {key!r}; it has {sorted(state)}")
+        if state[key].shape != param.shape:
+            raise ValueError(
+                f"{key!r} in the {name} has shape {tuple(state[key].shape)}, "
+                f"the parameter has {tuple(param.shape)}"
+            )
+    # Without one: DeepSpeed and apex have kept it in the group.
+    step = float(state.get("step", group.get("step", 0)))
+    if not step.is_integer() or step < 0:
+        raise ValueError(f"'step' in the {name} is {step}; it must be a whole number >= 0")
+    state["step"] = int(step)
+
+
+def check_params(params: Sequence[Tensor]) -> None:
+    """Raise RuntimeError where parameters or gradients are none that a step could take."""
+    for index, param in enumerate(params):
+        if param.device != params[0].device:
+            raise RuntimeError(
+                f"params[{index}] is on {param.device}, params[0] on {params[0].device}; "
+                "a FusedAdam's parameters must be on one device"
+            )
+        if param.device.type not in ("mps", "cpu"):
+            raise RuntimeError(f"params[{index}] is on {param.device}; accepted are mps and cpu")
+        if param.dtype not in FLOATING:
+            raise RuntimeError(
+                f"params[{index}] is {param.dtype}; accepted are torch.float32, torch.float16 and "
+                "torch.bfloat16"
+            )
+        if param.is_sparse or (param.grad is not None and param.grad.is_sparse):
+            raise RuntimeError(f"params[{index}] or its grad is sparse; accepted are dense ones")
+        if is_traceable_wrapper_subclass(param) or param.is_neg():
+            kind = type(param).__name__ if not param.is_neg() else "lazily negated view"
+            raise RuntimeError(f"params[{index}] is a {kind}; accepted are plain tensors")
