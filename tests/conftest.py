@@ -9,6 +9,7 @@ import sys
 
 import pytest
 import torch
+from kernel_watch import race_free  # noqa: F401
 
 if sys.platform == "darwin":
     # Stand-ins for what a Mac has: its devices, its compilers.
