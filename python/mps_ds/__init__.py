@@ -14,7 +14,9 @@ from typing import Any
 __version__ = "0.1.0"
 __all__ = ["__version__", "device_info", "ops", "optim"]
 
-_SUBMODULES = frozenset({"ops", "optim", "selftest", "softmetal", "softmps", "unified"})
+_SUBMODULES = frozenset(
+    {"deepspeed", "distributed", "ops", "optim", "selftest", "softmetal", "softmps", "unified"}
+)
 
 
 def __getattr__(name: str) -> Any:
