@@ -202,6 +202,7 @@ def test_the_alias_of_a_storage_does_not_wait() -> None:
     x = torch.zeros(3, device="mps")
     alias = torch.mps._host_alias_storage(x.untyped_storage())
     view = torch.empty(0).set_(alias, 0, (3,))
+    torch.mps.synchronize()
     library.two(x)
     assert view.tolist() == [0, 0, 0]
     torch.mps.synchronize()

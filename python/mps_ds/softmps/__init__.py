@@ -13,20 +13,34 @@ refuses.
 
 from __future__ import annotations
 
+import os
+
 from ._activate import load_extension
 
 _C = load_extension()
 
+from ._counting import Count, OpCount, count, reset_counters  # noqa: E402
 from ._instruments import (  # noqa: E402
     buffer_info,
     counters,
     host_view,
     is_active,
     pending,
-    reset_counters,
 )
-from ._torch_patches import patch_torch  # noqa: E402
+from ._torch_patches import name_the_processor, patch_torch  # noqa: E402
 
 patch_torch(_C)
+if os.environ.get("MPS_DS_SOFT", "0") != "0":
+    name_the_processor()
 
-__all__ = ["buffer_info", "counters", "host_view", "is_active", "pending", "reset_counters"]
+__all__ = [
+    "Count",
+    "OpCount",
+    "buffer_info",
+    "count",
+    "counters",
+    "host_view",
+    "is_active",
+    "pending",
+    "reset_counters",
+]

@@ -15,7 +15,7 @@ def is_active() -> bool:
 
 
 def counters() -> dict[str, Any]:
-    """Everything counted since the last :func:`reset_counters`.
+    """Everything counted since the last :func:`reset_counters`. :func:`count` tells of a part.
 
     On the device: ``dispatches``, ``threadgroups``, ``threads``, ``encoders``, ``command_buffers``
     (created), ``declared`` (distinct resources of each encoder), ``use_resource_calls``,
@@ -32,11 +32,6 @@ def counters() -> dict[str, Any]:
     return cast("dict[str, Any]", _C.counters())
 
 
-def reset_counters() -> None:
-    """Set all counters to zero and forget the kernel names."""
-    _C.reset_counters()
-
-
 def pending() -> bool:
     """Whether work was encoded or committed that nobody has waited for."""
     return cast(bool, _C.pending())
@@ -45,10 +40,12 @@ def pending() -> bool:
 def host_view(tensor: torch.Tensor, wait: bool = True) -> torch.Tensor:
     """A CPU tensor over the memory of ``tensor`` (on mps), of the same shape and strides; no copy.
 
+    An instrument: unlike what a program gets from ``[buffer contents]``, its accesses are never
+    found to come too early, and its wait is not the program's.
+
     Args:
         tensor: a tensor on mps.
-        wait: wait for the stream first. With False the view shows what ``[buffer contents]`` holds
-            right now.
+        wait: wait for the stream first. With False the view shows what the memory holds right now.
 
     Raises:
         RuntimeError: if ``tensor`` is not on mps, or a kernel failed before the wait.

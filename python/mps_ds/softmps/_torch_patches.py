@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -23,8 +24,19 @@ def patch_torch(extension: ModuleType) -> None:
     torch_c._mps_host_alias_storage = extension.host_alias_storage
     torch_c._mps_isCaptureEnabled = lambda: False
     torch_c._mps_isCapturing = lambda: False
+    torch_c._mps_startCapture = _refuse_capture
+    torch_c._mps_stopCapture = lambda: None
     _forget_cached_answers()
     _teach_untyped_storage()
+
+
+def name_the_processor() -> None:
+    """Answer "arm" to ``platform.processor()``, as Python does on every Mac that has ``mps``.
+
+    Libraries tell an Apple Silicon Python from one under Rosetta by it (Lightning). The machine and
+    the system stay what they are: code that is chosen by these would not run.
+    """
+    platform.processor = lambda: "arm"
 
 
 def _forget_cached_answers() -> None:
@@ -42,6 +54,12 @@ def _refuse_metallib(source: object) -> NoReturn:
     raise RuntimeError(
         "softmps: a .metallib holds code for Apple's compiler; compile from source with "
         "torch.mps.compile_shader"
+    )
+
+
+def _refuse_capture(path: str) -> NoReturn:
+    raise RuntimeError(
+        "softmps: a capture of the GPU is for Xcode; set MTL_CAPTURE_ENABLED on a Mac"
     )
 
 

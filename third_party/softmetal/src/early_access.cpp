@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arena.h"
+#include "faults.h"
 #include "memory.h"
 #include "process.h"
 #include "softmetal/softmetal.h"
@@ -90,6 +91,7 @@ struct EarlyAccess::Guard {
   static void protect(Memory& m, int protection) {
     HostAccess& host = m.host_;
     if (host.protection == protection) return;
+    if (protection != kAll) claim_signals();               // somebody may have taken them since
     if (mprotect(begin(m), bytes(m), protection)) return;  // no memory maps left: unguarded
     host.protection = protection;
   }

@@ -18,9 +18,9 @@ using Ticket = uint64_t;  // counts what was handed to the device; 0: nothing
 
 // What a Memory knows about it. Guarded by a lock of early_access.cpp.
 struct HostAccess {
-  bool exposed = false;   // the host was given the address of the contents
-  Ticket written = 0;     // the last work that writes to it,
-  Ticket read = 0;        // and that reads from it,
+  bool exposed = false;     // the host was given the address of the contents
+  Ticket written = 0;       // the last work that writes to it,
+  Ticket read = 0;          // and that reads from it,
   const char* writer = "";  // and their names
   const char* reader = "";
   int protection = 0;  // of the cpu view: PROT_...

@@ -79,7 +79,7 @@ c10::DataPtr new_host_memory(size_t length, bool poisoned) {
   check_allocation(length);
   const auto [buffer, recycled] = buffer_pool::take(length);
   TORCH_CHECK(buffer, "MPS backend out of memory: Metal gave no buffer of ", length, " bytes");
-  void* contents = metal::contents(buffer);
+  void* contents = metal::own_contents(buffer);
   host_buffers().add(contents, buffer);
   if (poisoned && !recycled) poison(contents, length);  // pending work may use a recycled buffer
   return {contents, contents, &delete_host, c10::Device(c10::DeviceType::CPU)};
@@ -147,7 +147,7 @@ struct MpsAllocator final : c10::Allocator {
   // No raw_deleter: the context is a Block, not the data pointer.
   void copy_data(void* to, const void* from, size_t length) const override {
     metal::wait(metal::Reason::kFallback);
-    std::memcpy(metal::contents(to), metal::contents(const_cast<void*>(from)), length);
+    std::memcpy(metal::own_contents(to), metal::own_contents(const_cast<void*>(from)), length);
   }
 };
 MpsAllocator allocator;

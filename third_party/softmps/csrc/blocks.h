@@ -16,7 +16,7 @@ inline const c10::Device kMps0{c10::DeviceType::MPS, 0};
 
 struct Block {
   void* buffer;    // id<MTLBuffer>, retained
-  void* contents;  // where the CPU sees its bytes
+  void* contents;  // where operators on the CPU see its bytes
   size_t length;
   c10::Storage host;  // a CPU storage over `contents`: all host views share it
 };

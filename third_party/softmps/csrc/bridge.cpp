@@ -71,7 +71,10 @@ Tensor Bridge::to_mps(const Tensor& host) {
   if (host._is_zerotensor()) {
     return at::_efficientzerotensor(host.sizes(), host.options().device(kMps0));
   }
-  return tensor_over(mps_storage(host.storage()), DispatchKey::MPS, host);
+  const bool new_memory = !storage_by_host_.count(host.storage().unsafeGetStorageImpl());
+  Tensor mps = tensor_over(mps_storage(host.storage()), DispatchKey::MPS, host);
+  if (call_ && new_memory) call_->writes(mps);
+  return mps;
 }
 
 void Bridge::mirror_changes() {

@@ -6,12 +6,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "op_call.h"
+
 namespace softmps {
 
 // The pairs seen during one operator call. Storages shared on one side are shared on the other, and
 // results that alias arguments map back to them. The caller waits for the stream first.
 class Bridge {
  public:
+  // `call`: is told of the new tensors that to_mps makes. nullptr: there are none.
+  explicit Bridge(OpCall* call) : call_(call) {}
+
   at::Tensor to_host(const at::Tensor& tensor);  // a CPU view, no copy; other devices: unchanged
   at::Tensor to_mps(const at::Tensor& host);     // the argument behind it, or a new MPS tensor
 
@@ -35,6 +40,7 @@ class Bridge {
   void remember(c10::Storage mps, c10::Storage host);
   void remember(at::Tensor mps, at::Tensor host);
 
+  OpCall* call_;
   std::vector<TensorPair> tensors_;
   std::vector<StoragePair> storages_;
   Index tensor_by_mps_, tensor_by_host_, storage_by_mps_, storage_by_host_;

@@ -2,8 +2,7 @@
 // directions arrive here.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_local_scalar_dense.h>
-
-#include <memory>
+#include <ATen/ops/empty_like.h>
 
 #include "blocks.h"
 #include "bridge.h"
@@ -11,6 +10,8 @@
 #include "device_index.h"
 #include "kernels.h"
 #include "metal.h"
+#include "op_call.h"
+#include "unfinished_copies.h"
 
 namespace softmps {
 namespace {
@@ -18,23 +19,10 @@ namespace {
 using at::Tensor;
 
 void copy_on_host(const Tensor& self, const Tensor& source) {
-  Bridge bridge;
+  Bridge bridge(/*call=*/nullptr);
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   Tensor to = bridge.to_host(self);
   to.copy_(bridge.to_host(source));
-}
-
-// A non-blocking copy to the host is a plain memory copy: same type, no gaps, no lazy bits.
-bool is_memory_copy(const Tensor& self, const Tensor& source) {
-  return self.scalar_type() == source.scalar_type() && self.sizes() == source.sizes() &&
-         self.is_contiguous() && source.is_contiguous() && !source.is_conj() && !source.is_neg() &&
-         !source._is_zerotensor();
-}
-
-void copy_to_host_later(const Tensor& self, const Tensor& source) {
-  metal::copy_to_host_later(block_of(source.storage())->buffer,
-                            source.storage_offset() * source.itemsize(), self.data_ptr(),
-                            self.nbytes(), std::make_shared<c10::Storage>(self.storage()));
 }
 
 void copy_to_host(const Tensor& self, const Tensor& source, bool non_blocking) {
@@ -45,20 +33,40 @@ void copy_to_host(const Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK_TYPE(self.scalar_type() != at::kComplexDouble, "Trying to convert ",
                    self.scalar_type(),
                    " to the MPS backend but it does not have support for that dtype.");
-  ++counters().host_reads;
-  if (non_blocking && metal::pending() && is_memory_copy(self, source)) {
-    copy_to_host_later(self, source);
+  count_host_read();
+  if (non_blocking && copies_may_be_unfinished()) {
+    metal::Marker::record();  // a Mac commits the copy
+    metal::wait(metal::Reason::kFallback);
+    Tensor values = at::empty_like(self, self.suggest_memory_format());
+    copy_on_host(values, source);
+    copy_to_host_later(self, values);
     return;
   }
   metal::wait(metal::Reason::kUser);
   copy_on_host(self, source);
 }
 
+// PyTorch converts or gathers on the CPU first, and copies memory to memory.
+bool needs_temporary(const Tensor& self, const Tensor& source) {
+  return self.scalar_type() != source.scalar_type() || !source.is_non_overlapping_and_dense() ||
+         source.is_conj() || source.is_neg() || source._is_zerotensor();
+}
+
 void copy_to_device(const Tensor& self, const Tensor& source, bool non_blocking) {
   ++counters().host_writes;
-  // A Mac waits for a blocking copy. Here pending work must be over in any case.
-  metal::wait(non_blocking ? metal::Reason::kFallback : metal::Reason::kUser);
+  const Tensor expanded = source.expand_as(self);
+  const bool temporary = needs_temporary(self, expanded);
+  // Between layouts it waits in any case.
+  const bool waits = !non_blocking || (!temporary && self.strides() != expanded.strides());
+  if (waits) {
+    metal::wait(metal::Reason::kUser);
+    copy_on_host(self, source);
+    return;
+  }
+  metal::Marker::record();  // a Mac commits the copy
+  metal::wait(metal::Reason::kFallback);
   copy_on_host(self, source);
+  if (copies_may_be_unfinished()) lend_to_device(source, temporary);
 }
 
 }  // namespace
@@ -67,6 +75,9 @@ Tensor& copy_(Tensor& self, const Tensor& source, bool non_blocking) {
   TORCH_CHECK((self.is_mps() || self.is_cpu()) && (source.is_mps() || source.is_cpu()),
               "softmps: cannot copy from ", source.device(), " to ", self.device());
   if (self.is_same(source)) return self;
+  OpCall call(named_op("aten::copy_"));
+  call.reads(source);
+  call.writes(self);
   if (self.numel() == 0) {
     copy_on_host(self, source);  // checks the shapes
   } else if (self.is_cpu()) {
@@ -91,9 +102,11 @@ Tensor copy_from_and_resize(const Tensor& self, const Tensor& destination) {
 }
 
 at::Scalar local_scalar_dense(const Tensor& self) {
-  ++counters().host_reads;
+  OpCall call(named_op("aten::_local_scalar_dense"));
+  call.reads(self);
+  count_host_read();
   metal::wait(metal::Reason::kUser);
-  Bridge bridge;
+  Bridge bridge(/*call=*/nullptr);
   return at::_local_scalar_dense(bridge.to_host(self));
 }
 

@@ -24,4 +24,8 @@ struct Counters {
 
 Counters& counters();
 
+// Also for the operator that runs on this thread, if one does (op_call.h).
+void count_wait();
+void count_host_read();
+
 }  // namespace softmps

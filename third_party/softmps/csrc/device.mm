@@ -23,6 +23,9 @@ void* new_buffer(size_t length) {
   }
 }
 
+void* own_contents(void* buffer) {
+  return softmetal::own_contents(buffer);
+}
 void* contents(void* buffer) {
   return [(id<MTLBuffer>)buffer contents];
 }
@@ -54,6 +57,13 @@ size_t recommended_max_working_set() {
 }
 size_t max_buffer_length() {
   return [device() maxBufferLength];
+}
+
+uint64_t next_ticket() {
+  return softmetal::next_ticket();
+}
+void touched(void* buffer, bool written, const char* by, uint64_t ticket) {
+  softmetal::touched(buffer, written, by, ticket);
 }
 
 void trim() {

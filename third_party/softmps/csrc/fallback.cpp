@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "blocks.h"
 #include "bridge.h"
@@ -20,6 +21,7 @@
 #include "generator.h"
 #include "metal.h"
 #include "missing_on_mac.h"
+#include "op_call.h"
 
 namespace softmps {
 namespace {
@@ -41,6 +43,16 @@ bool reads_back(const std::string& name) {
       "aten::unique_dim_consecutive",
       "aten::repeat_interleave",
       "aten::bincount",
+  };
+  return names.count(name) != 0;
+}
+
+// In-place operators that do not look at what was there.
+bool overwrites_self(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::fill_",       "aten::zero_",      "aten::normal_", "aten::uniform_",
+      "aten::random_",     "aten::bernoulli_", "aten::cauchy_", "aten::exponential_",
+      "aten::log_normal_", "aten::geometric_", "aten::eye_",    "aten::copy_",
   };
   return names.count(name) != 0;
 }
@@ -91,8 +103,9 @@ bool is_optional_generator(const c10::Argument& argument) {
 // Replaces what is on the device by its view on the host, argument by argument.
 class Arguments {
  public:
-  Arguments(const c10::FunctionSchema& schema, torch::jit::Stack& stack, Bridge& bridge)
-      : schema_(schema), stack_(stack), bridge_(bridge) {}
+  Arguments(const c10::FunctionSchema& schema, torch::jit::Stack& stack, Bridge& bridge,
+            OpCall& call)
+      : schema_(schema), stack_(stack), bridge_(bridge), call_(call) {}
 
   void move_to_host() {
     const auto& arguments = schema_.arguments();
@@ -105,6 +118,8 @@ class Arguments {
     TORCH_CHECK(!(on_mps_ && cpu_generator_),
                 "Expected a 'mps' device type for generator but found 'cpu'");
   }
+
+  const std::vector<Tensor>& written() const { return written_; }
 
  private:
   void move(IValue& value, const c10::Argument& argument) {
@@ -126,11 +141,14 @@ class Arguments {
       if (is_optional_generator(argument)) value = host_generator(default_generator());
     } else {
       const bool written = argument.alias_info() && argument.alias_info()->isWrite();
+      const bool read = !written || !(argument.kwarg_only() || overwrites_self(schema_.name()));
       const bool cpu_allowed = accepts_cpu_indices(schema_.name()) && argument.name() == "indices";
       value = map_tensors(value, [&](const Tensor& tensor) {
         if (!tensor.defined()) return tensor;
         if (tensor.is_mps()) {
           on_mps_ = true;
+          if (read) call_.reads(tensor);
+          if (written) written_.push_back(tensor);
         } else if ((tensor.dim() > 0 || written) && !cpu_allowed) {
           stray_ = true;  // a 0-dim CPU tensor counts as a number, unless it is written to
         }
@@ -142,6 +160,8 @@ class Arguments {
   const c10::FunctionSchema& schema_;
   torch::jit::Stack& stack_;
   Bridge& bridge_;
+  OpCall& call_;
+  std::vector<Tensor> written_;
   bool on_mps_ = false;
   bool stray_ = false;  // a CPU tensor that cannot stand beside MPS ones
   bool cpu_generator_ = false;
@@ -151,17 +171,19 @@ class Arguments {
 
 void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const auto& schema = op.schema();
+  OpCall call(named_op(op));
   ++counters().fallback_ops;
   if (reads_back(schema.name()) || (accepts_cpu_indices(schema.name()) &&
                                     indexes_with_mask(*stack, schema.arguments().size()))) {
-    ++counters().host_reads;
+    count_host_read();
     metal::wait(metal::Reason::kUser);
   } else {
     metal::wait(metal::Reason::kFallback);
   }
 
-  Bridge bridge;
-  Arguments(schema, *stack, bridge).move_to_host();
+  Bridge bridge(&call);
+  Arguments arguments(schema, *stack, bridge, call);
+  arguments.move_to_host();
   {
     HostAllocationsAreMetal metal_memory;
     at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -169,6 +191,7 @@ void run_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), stack);
   }
   bridge.mirror_changes();
+  for (const Tensor& tensor : arguments.written()) call.writes(tensor);  // resized by now
   const size_t first = stack->size() - schema.returns().size();
   for (size_t i = first; i < stack->size(); ++i) {
     (*stack)[i] =

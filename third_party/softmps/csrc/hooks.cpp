@@ -12,6 +12,7 @@
 #include "events.h"
 #include "generator.h"
 #include "metal.h"
+#include "profiler.h"
 
 namespace softmps {
 namespace {
@@ -69,10 +70,8 @@ struct MPSHooks final : at::MPSHooksInterface {
   size_t getMaxBufferLength() const override { return metal::max_buffer_length(); }
   void setMemoryFraction(double ratio) const override { set_memory_fraction(ratio); }
 
-  void profilerStartTrace(const std::string&, bool) const override {
-    TORCH_CHECK(false, "softmps: the MPS profiler needs a Mac");
-  }
-  void profilerStopTrace() const override {}
+  void profilerStartTrace(const std::string& modes, bool) const override { profiler::start(modes); }
+  void profilerStopTrace() const override { profiler::stop(); }
 
   uint32_t acquireEvent(bool enable_timing) const override {
     return events::acquire(enable_timing);

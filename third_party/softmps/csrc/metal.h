@@ -13,8 +13,9 @@
 namespace softmps::metal {
 
 // Buffers (device.mm). All are MTLStorageModeShared, as PyTorch allocates them since 2.12.
-void* new_buffer(size_t length);  // id<MTLBuffer>, retained; nullptr when Metal has no memory left
-void* contents(void* buffer);
+void* new_buffer(size_t length);   // id<MTLBuffer>, retained; nullptr when Metal has no memory left
+void* own_contents(void* buffer);  // for operators that run on the CPU: always accessible
+void* contents(void* buffer);      // for the host: -[MTLBuffer contents]
 uint64_t gpu_address(void* buffer);
 size_t length(void* buffer);
 void retain(void* buffer);
@@ -35,11 +36,17 @@ void commit(Reason reason);
 void wait(Reason reason);  // commits, waits for everything, throws what the kernels raised
 bool pending();            // encoded or committed work that nobody has waited for
 
+// Work for the device is numbered, so that a wait can tell what it covers. A host access to the
+// contents of a buffer that is too early for what touched it is told at the next wait.
+uint64_t next_ticket();
+void touched(void* buffer, bool written, const char* by, uint64_t ticket);
+
 // A point in the stream: complete when all work that was encoded before it is.
 class Marker {
  public:
   static std::shared_ptr<Marker> record();  // commits, as recording an event does on a Mac
-  explicit Marker(void* command_buffer) : command_buffer_(command_buffer) {}
+  Marker(void* command_buffer, uint64_t ticket)
+      : command_buffer_(command_buffer), ticket_(ticket) {}
   ~Marker();
   Marker(const Marker&) = delete;
   Marker& operator=(const Marker&) = delete;
@@ -48,12 +55,8 @@ class Marker {
   double gpu_end_time() const;  // seconds
  private:
   void* command_buffer_;
+  uint64_t ticket_;
 };
-
-// Copies device memory into host memory when the work encoded so far has completed, keeping
-// `owner` until then. Nothing tells the caller: that takes a wait.
-void copy_to_host_later(void* buffer, size_t offset, void* host, size_t length,
-                        std::shared_ptr<void> owner);
 
 // torch.mps.compile_shader (shader_library.mm).
 using Bytes = std::vector<char>;
@@ -94,3 +97,11 @@ class ShaderLibrary {
 };
 
 }  // namespace softmps::metal
+
+namespace softmps {
+
+// Of the PyTorch half (unfinished_copies.cpp), for the Metal half: the program has waited for all
+// up to `ticket`. Returns what it did wrong meanwhile, or "".
+std::string finish_copies(uint64_t ticket);
+
+}  // namespace softmps

@@ -11,7 +11,9 @@
 #include "hooks.h"
 #include "host_code.h"
 #include "metal.h"
+#include "op_call.h"
 #include "shader_arguments.h"
+#include "unfinished_copies.h"
 
 namespace softmps {
 namespace {
@@ -23,7 +25,7 @@ at::Tensor host_view(const at::Tensor& tensor, bool wait) {
     py::gil_scoped_release no_gil;
     metal::wait(metal::Reason::kFallback);  // an instrument: not counted as the program's wait
   }
-  Bridge bridge;
+  Bridge bridge(/*call=*/nullptr);
   return bridge.to_host(tensor);
 }
 
@@ -32,7 +34,7 @@ py::dict buffer_info(const at::Tensor& tensor) {
   const Block* block = block_of(tensor.storage());
   py::dict info;
   info["buffer"] = block ? reinterpret_cast<uintptr_t>(block->buffer) : 0;
-  info["contents"] = block ? reinterpret_cast<uintptr_t>(block->contents) : 0;
+  info["contents"] = block ? reinterpret_cast<uintptr_t>(metal::contents(block->buffer)) : 0;
   info["gpu_address"] = block ? metal::gpu_address(block->buffer) : 0;
   info["length"] = block ? block->length : 0;
   return info;
@@ -47,7 +49,16 @@ at::Storage host_alias_storage(const py::object& object) {
               "getHostAliasStorage: expected an MPS storage, got device=", storage.device());
   require_not_forked();
   const Block* block = block_of(storage);
-  return block ? block->host : empty_host_storage();
+  if (!block) return empty_host_storage();
+  void* contents = metal::contents(block->buffer);
+  metal::retain(block->buffer);
+  c10::DataPtr data(contents, block->buffer, &metal::release, c10::Device(c10::DeviceType::CPU));
+  return at::Storage(at::Storage::use_byte_size_t(), block->length, std::move(data),
+                     /*allocator=*/nullptr, /*resizable=*/false);
+}
+
+bool pending() {
+  return metal::pending() || any_unfinished_copies();
 }
 
 py::dict kernel_counters(const softmetal::KernelCounters& kernel) {
@@ -87,8 +98,18 @@ py::dict all_counters() {
   return all;
 }
 
+py::dict op_table() {
+  py::dict table;
+  for (const auto& [name, counts] : op_counts()) {
+    table[py::str(name)] = py::make_tuple(counts.calls, counts.bytes_in, counts.bytes_out,
+                                          counts.host_reads, counts.waits);
+  }
+  return table;
+}
+
 void reset_counters() {
   counters().reset();
+  reset_op_counts();
   softmetal::reset_counters();
 }
 
@@ -142,8 +163,9 @@ PYBIND11_MODULE(_C, m) {
   m.def("host_alias_storage", [](const py::object& storage) {
     return py::reinterpret_steal<py::object>(torch::createPyObject(host_alias_storage(storage)));
   });
-  m.def("pending", &metal::pending);
+  m.def("pending", &pending);
   m.def("counters", &all_counters);
+  m.def("op_counts", &op_table);
   m.def("reset_counters", &reset_counters);
   bind_shaders(m);
   bind_host_code(m);

@@ -24,7 +24,7 @@ void grow(const c10::Storage& storage, size_t needed) {
   c10::DataPtr data = mps_allocator()->allocate(needed);
   if (const Block* old = block_of(storage)) {
     metal::wait(metal::Reason::kFallback);
-    std::memcpy(metal::contents(data.get()), old->contents, std::min(needed, storage.nbytes()));
+    std::memcpy(metal::own_contents(data.get()), old->contents, std::min(needed, storage.nbytes()));
   }
   impl->set_data_ptr_noswap(std::move(data));
   impl->set_nbytes(needed);

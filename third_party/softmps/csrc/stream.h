@@ -11,10 +11,8 @@
 #include <atomic>
 #include <deque>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "metal.h"
 
@@ -32,11 +30,7 @@ class Stream {
   // it retained, else nil.
   id<MTLCommandBuffer> commit(Reason reason, bool make_one = false);
   void wait(Reason reason);
-  void wait_for(id<MTLCommandBuffer> last);  // it has been committed
-  // Commits, and has `handler` called when that work is done. Keeps `owner` until somebody has
-  // waited for it, to drop it on that thread: dropping a storage that Python knows takes the GIL,
-  // which Metal's thread must not.
-  void commit_then(MTLCommandBufferHandler handler, std::shared_ptr<void> owner);
+  void wait_for(id<MTLCommandBuffer> last, uint64_t ticket);  // it has been committed
   bool pending() const { return pending_.load(std::memory_order_acquire); }
 
  private:
@@ -44,20 +38,8 @@ class Stream {
   id<MTLCommandBuffer> current();
   void end_coalescing();
 
-  // What waiting found. It is dealt with when wait_mutex_ is free again: dropping an owner may take
-  // the GIL, which another waiter may hold.
-  struct Finished {
-    std::vector<std::shared_ptr<void>> owners;
-    std::string error;
-    void report() const;  // throws if there is an error
-  };
-  Finished wait_for_committed(id<MTLCommandBuffer> last);  // nil: all
-  bool is_committed(id<MTLCommandBuffer> buffer);          // and nobody has waited for it
-
-  struct Committed {
-    id<MTLCommandBuffer> buffer;
-    std::vector<std::shared_ptr<void>> owners;
-  };
+  std::string wait_for_committed(id<MTLCommandBuffer> last);  // nil: all. Returns their error
+  bool is_committed(id<MTLCommandBuffer> buffer);             // and nobody has waited for it
 
   id<MTLCommandQueue> command_queue_;
   dispatch_queue_t queue_;
@@ -67,8 +49,7 @@ class Stream {
   std::recursive_mutex state_mutex_;
   id<MTLCommandBuffer> current_ = nil;
   id<MTLComputeCommandEncoder> encoder_ = nil;
-  std::vector<std::shared_ptr<void>> owners_;  // of the current command buffer
-  std::deque<Committed> committed_;
+  std::deque<id<MTLCommandBuffer>> committed_;
   std::atomic<bool> pending_{false};
 };
 

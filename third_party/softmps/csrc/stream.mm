@@ -1,9 +1,11 @@
 #import <Foundation/Foundation.h>
 #import <Metal/Metal.h>
 
+#include <softmetal/softmetal.h>
+
 #include "stream.h"
 
-#include <cstring>
+#include <algorithm>
 #include <stdexcept>
 
 #include "counters.h"
@@ -20,7 +22,23 @@ Counters& counters() {
 namespace metal {
 namespace {
 using StateLock = std::lock_guard<std::recursive_mutex>;
+
+// The program has waited for all up to `ticket`. Returns what it did too early, or "".
+std::string end_of_wait(uint64_t ticket) {
+  softmetal::waited_for(ticket);
+  const std::string copies = finish_copies(ticket);
+  for (const std::string& access : softmetal::take_early_accesses()) {
+    return "MPS: " + access + ". Wait first: torch.mps.synchronize(), an event, .item(), .cpu()";
+  }
+  return copies.empty() ? "" : "MPS: " + copies;
 }
+
+void report(const std::string& failure, const std::string& misuse) {
+  if (!failure.empty()) throw std::runtime_error("MPS command buffer failed: " + failure);
+  if (!misuse.empty()) throw std::runtime_error(misuse);
+}
+
+}  // namespace
 
 Stream& Stream::get() {
   require_not_forked();
@@ -58,75 +76,58 @@ id<MTLCommandBuffer> Stream::commit(Reason reason, bool make_one) {
     throw;
   }
   if (reason == Reason::kFallback) ++counters().fallback_commits;
-  committed_.push_back({buffer, std::move(owners_)});
-  owners_.clear();
+  committed_.push_back(buffer);
   return [buffer retain];
 }
 
 void Stream::wait(Reason reason) {
-  if (reason == Reason::kUser) ++counters().waits;
-  if (!pending()) return;
-  if (reason == Reason::kFallback) ++counters().fallback_waits;
-  Finished finished;
-  {
+  const uint64_t ticket = softmetal::last_ticket();
+  if (reason == Reason::kUser) count_wait();
+  std::string error;
+  if (pending()) {
+    if (reason == Reason::kFallback) ++counters().fallback_waits;
     std::lock_guard<std::mutex> lock(wait_mutex_);
     [commit(reason) release];
-    finished = wait_for_committed(nil);
+    error = wait_for_committed(nil);
   }
-  finished.report();
+  report(error, reason == Reason::kUser ? end_of_wait(ticket) : "");
 }
 
-void Stream::wait_for(id<MTLCommandBuffer> last) {
-  Finished finished;
+void Stream::wait_for(id<MTLCommandBuffer> last, uint64_t ticket) {
+  std::string error;
   {
     std::lock_guard<std::mutex> lock(wait_mutex_);
-    if (!is_committed(last)) return;
-    finished = wait_for_committed(last);
+    if (is_committed(last)) error = wait_for_committed(last);
   }
-  finished.report();
-}
-
-void Stream::Finished::report() const {
-  if (!error.empty()) throw std::runtime_error("MPS command buffer failed: " + error);
+  report(error, end_of_wait(ticket));
 }
 
 bool Stream::is_committed(id<MTLCommandBuffer> buffer) {
   StateLock lock(state_mutex_);
-  for (const Committed& committed : committed_) {
-    if (committed.buffer == buffer) return true;
-  }
-  return false;
+  return std::find(committed_.begin(), committed_.end(), buffer) != committed_.end();
 }
 
-Stream::Finished Stream::wait_for_committed(id<MTLCommandBuffer> last) {
-  Finished finished;
+std::string Stream::wait_for_committed(id<MTLCommandBuffer> last) {
+  softmetal::QuietWait not_the_programs;
+  std::string error;
   for (bool done = false; !done;) {
     id<MTLCommandBuffer> buffer = nil;
     {
       StateLock lock(state_mutex_);
       if (committed_.empty()) break;
-      buffer = committed_.front().buffer;  // stays in the list: pending() must see it while it runs
+      buffer = committed_.front();  // stays in the list: pending() must see it while it runs
     }
     [buffer waitUntilCompleted];
-    if ([buffer status] != MTLCommandBufferStatusCompleted && finished.error.empty()) {
-      finished.error = [[[buffer error] localizedDescription] UTF8String];
+    if ([buffer status] != MTLCommandBufferStatusCompleted && error.empty()) {
+      error = [[[buffer error] localizedDescription] UTF8String];
     }
     done = buffer == last;
     StateLock lock(state_mutex_);
-    for (auto& owner : committed_.front().owners) finished.owners.push_back(std::move(owner));
     committed_.pop_front();
     pending_ = current_ || !committed_.empty();
     [buffer release];
   }
-  return finished;
-}
-
-void Stream::commit_then(MTLCommandBufferHandler handler, std::shared_ptr<void> owner) {
-  StateLock lock(state_mutex_);
-  end_coalescing();
-  [current() addCompletedHandler:handler];
-  owners_.push_back(std::move(owner));
-  [commit(Reason::kUser) release];
+  return error;
 }
 
 id<MTLCommandBuffer> Stream::current() {
@@ -172,7 +173,8 @@ bool pending() {
 
 std::shared_ptr<Marker> Marker::record() {
   @autoreleasepool {
-    return std::make_shared<Marker>((void*)Stream::get().commit(Reason::kUser, /*make_one=*/true));
+    id<MTLCommandBuffer> buffer = Stream::get().commit(Reason::kUser, /*make_one=*/true);
+    return std::make_shared<Marker>((void*)buffer, softmetal::last_ticket());
   }
 }
 
@@ -181,30 +183,21 @@ Marker::~Marker() {
 }
 
 bool Marker::complete() const {
-  return [(id<MTLCommandBuffer>)command_buffer_ status] >= MTLCommandBufferStatusCompleted;
+  if ([(id<MTLCommandBuffer>)command_buffer_ status] < MTLCommandBufferStatusCompleted)
+    return false;
+  report("", end_of_wait(ticket_));  // a program that has seen this need not wait
+  return true;
 }
 
 void Marker::wait() const {
   @autoreleasepool {
-    ++counters().waits;
-    Stream::get().wait_for((id<MTLCommandBuffer>)command_buffer_);
+    count_wait();
+    Stream::get().wait_for((id<MTLCommandBuffer>)command_buffer_, ticket_);
   }
 }
 
 double Marker::gpu_end_time() const {
   return [(id<MTLCommandBuffer>)command_buffer_ GPUEndTime];
-}
-
-void copy_to_host_later(void* buffer, size_t offset, void* host, size_t length,
-                        std::shared_ptr<void> owner) {
-  @autoreleasepool {
-    retain(buffer);
-    auto copy = ^(id<MTLCommandBuffer>) {
-      std::memcpy(host, static_cast<char*>(contents(buffer)) + offset, length);
-      release(buffer);
-    };
-    Stream::get().commit_then(copy, std::move(owner));
-  }
 }
 
 }  // namespace metal
