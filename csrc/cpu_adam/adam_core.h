@@ -34,7 +34,7 @@ struct AdamTensors {
 
   Storage param_type = Storage::kFloat32;
   Storage grad_type = Storage::kFloat32;
-  Storage state_type = Storage::kFloat32;
+  Storage state_type = Storage::kFloat32;  // that, or the param's type
   Storage copy_type = Storage::kBFloat16;  // 16 bits; rounded from float32, not from the param
 };
 

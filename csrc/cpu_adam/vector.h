@@ -3,8 +3,9 @@
 //
 // A vector type V has kWidth floats; load() and store() for float, Float16 and BFloat16, unaligned;
 // V(float) with all floats alike; kBlock, how many a turn of the loop takes; kPrefetch, whether
-// fetching ahead pays; and, as functions, the operators + - * / and unary -, value_fma, value_sqrt,
-// value_max, value_clamp, finite_or_zero, which do for each float what mps/kernels does for one.
+// fetching ahead pays; and, as functions, the operators + - * / and unary -, and the
+// value_*() and finite_or_zero() of mps/kernels/float_pair.h, which do for each float what those do
+// for one.
 //
 // All of it is in unnamed namespaces: each backend compiles it for another instruction set, and a
 // linker that merged two copies would hand one processor's instructions to another.
@@ -31,22 +32,6 @@ struct Streams {
   BFloat16* copy_bfloat16;
 };
 
-template <class V>
-AdamValues<V> pairs_by_lane(const AdamValues<V>& x, V grad, const AdamHyper& hyper, bool amsgrad) {
-  float lanes[5][V::kWidth];
-  const V* values[] = {&x.param, &x.exp_avg, &x.exp_avg_sq, &x.max_exp_avg_sq, &grad};
-  for (int k = 0; k < 5; ++k) values[k]->store(lanes[k]);
-  for (int64_t i = 0; i < V::kWidth; ++i) {
-    const AdamElement y = adam_element({lanes[0][i], lanes[1][i], lanes[2][i], lanes[3][i]},
-                                       lanes[4][i], hyper, amsgrad);
-    lanes[0][i] = y.param;
-    lanes[1][i] = y.exp_avg;
-    lanes[2][i] = y.exp_avg_sq;
-    lanes[3][i] = y.max_exp_avg_sq;
-  }
-  return {V::load(lanes[0]), V::load(lanes[1]), V::load(lanes[2]), V::load(lanes[3])};
-}
-
 // The common steps are compiled apart, with no questions asked for each vector.
 enum class Kind { kAny, kAdamW, kAdam, kPairs };  // kAdam: also AdamW without weight decay
 
@@ -72,7 +57,7 @@ inline void step_vector(const Streams<P, G, S>& at, int64_t i, const AdamHyper& 
   const bool amsgrad = kExtras && at.max_exp_avg_sq != nullptr;
   if (amsgrad) x.max_exp_avg_sq = V::load(at.max_exp_avg_sq + i);
   if constexpr (kKind == Kind::kPairs) {
-    x = pairs_by_lane(x, grad, hyper, amsgrad);
+    x = adam_element<V>(x, grad, hyper, amsgrad);
   } else if constexpr (kKind == Kind::kAny) {
     x = adam_plain<V>(x, grad, hyper, amsgrad);
   } else {
@@ -195,10 +180,11 @@ void step_dense(const AdamTensors& tensors, int64_t begin, int64_t end, const Ad
     return step_typed<V, true, float, float, float>(tensors, begin, end, hyper);
   with_type(tensors.param_type, [&](auto param) {
     with_type(tensors.grad_type, [&](auto grad) {
-      with_type(tensors.state_type, [&](auto state) {
-        step_typed<V, false, typename decltype(param)::type, typename decltype(grad)::type,
-                   typename decltype(state)::type>(tensors, begin, end, hyper);
-      });
+      using P = typename decltype(param)::type;
+      using G = typename decltype(grad)::type;
+      if (tensors.state_type == Storage::kFloat32)
+        return step_typed<V, false, P, G, float>(tensors, begin, end, hyper);
+      step_typed<V, false, P, G, P>(tensors, begin, end, hyper);
     });
   });
 }

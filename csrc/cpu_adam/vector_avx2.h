@@ -72,6 +72,10 @@ inline Avx2Floats value_sqrt(Avx2Floats x) {
   return _mm256_sqrt_ps(x.v);
 }
 
+inline Avx2Floats value_where_less(Avx2Floats a, Avx2Floats b, Avx2Floats x, Avx2Floats y) {
+  return _mm256_blendv_ps(y.v, x.v, _mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ));
+}
+
 // max and min give their second operand where one is NaN.
 inline Avx2Floats value_max(Avx2Floats a, Avx2Floats b) {
   const __m256 a_is_nan = _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q);

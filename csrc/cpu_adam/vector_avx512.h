@@ -71,6 +71,11 @@ inline Avx512Floats value_sqrt(Avx512Floats x) {
   return _mm512_sqrt_ps(x.v);
 }
 
+inline Avx512Floats value_where_less(Avx512Floats a, Avx512Floats b, Avx512Floats x,
+                                     Avx512Floats y) {
+  return _mm512_mask_mov_ps(y.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), x.v);
+}
+
 // max and min give their second operand where one is NaN.
 inline Avx512Floats value_max(Avx512Floats a, Avx512Floats b) {
   const __mmask16 a_is_nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);

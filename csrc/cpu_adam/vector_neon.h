@@ -80,6 +80,10 @@ inline NeonFloats value_sqrt(NeonFloats x) {
   return {vsqrtq_f32(x.a), vsqrtq_f32(x.b)};
 }
 
+inline NeonFloats value_where_less(NeonFloats a, NeonFloats b, NeonFloats x, NeonFloats y) {
+  return {vbslq_f32(vcltq_f32(a.a, b.a), x.a, y.a), vbslq_f32(vcltq_f32(a.b, b.b), x.b, y.b)};
+}
+
 // NaN where either is, both here and in value_clamp.
 inline NeonFloats value_max(NeonFloats x, NeonFloats y) {
   return {vmaxq_f32(x.a, y.a), vmaxq_f32(x.b, y.b)};

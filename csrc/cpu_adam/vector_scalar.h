@@ -48,6 +48,9 @@ inline ScalarFloat value_fma(ScalarFloat a, ScalarFloat b, ScalarFloat c) {
 inline ScalarFloat value_sqrt(ScalarFloat x) {
   return ScalarFloat(::value_sqrt(x.v));
 }
+inline ScalarFloat value_where_less(ScalarFloat a, ScalarFloat b, ScalarFloat x, ScalarFloat y) {
+  return ScalarFloat(::value_where_less(a.v, b.v, x.v, y.v));
+}
 inline ScalarFloat value_max(ScalarFloat a, ScalarFloat b) {
   return ScalarFloat(::value_max(a.v, b.v));
 }

@@ -9,24 +9,6 @@
 #include "adam_types.h"
 #include "float_pair.h"
 
-MPS_DS_INLINE float value_fma(float a, float b, float c) {
-  return MPS_DS_FMA(a, b, c);
-}
-MPS_DS_INLINE float value_sqrt(float x) {
-  return MPS_DS_SQRT(x);
-}
-
-// NaN if either is: on bits, because fast math would drop a comparison with itself.
-MPS_DS_INLINE float value_max(float a, float b) {
-  const bool a_is_nan = (MPS_DS_BITS(a) & 0x7fffffffu) > 0x7f800000u;
-  return a > b || a_is_nan ? a : b;
-}
-
-// NaN stays NaN.
-MPS_DS_INLINE float value_clamp(float x, float bound) {
-  return x > bound ? bound : x < -bound ? -bound : x;
-}
-
 // What a step has to do. Where the compiler knows it, the rest costs nothing.
 struct AdamParts {
   bool factor;

@@ -85,6 +85,7 @@ std::vector<uint16_t> stored(const std::vector<float>& values, Storage storage, 
   } else {  // the mean of a gradient, in 16 bits
     std::vector<uint16_t> square(values.size());
     t.param = zeros.data();
+    t.param_type = storage;
     t.grad = values.data();
     t.exp_avg = result.data();
     t.exp_avg_sq = square.data();

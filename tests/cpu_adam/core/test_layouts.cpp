@@ -94,7 +94,7 @@ void test_layouts() {
     use_adam_backend(backend);
     for (Storage param : kStorages)
       for (Storage grad : kStorages)
-        for (Storage state : kStorages) test_types(param, grad, state, 0, kAll);
+        for (Storage state : {Storage::kFloat32, param}) test_types(param, grad, state, 0, kAll);
     for (int64_t begin : {0, 1, 255, 256, 257, 1000})
       for (int64_t count : {0, 1, 29, 73})
         test_types(Storage::kFloat32, Storage::kBFloat16, Storage::kFloat32, begin, begin + count);
