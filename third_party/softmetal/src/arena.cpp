@@ -15,8 +15,24 @@ namespace {
 constexpr size_t kGiB = static_cast<size_t>(1) << 30;
 constexpr size_t kKeepFreed = kGiB;  // freed memory kept for reuse before it is given back
 
+// An eighth of the size before and behind a view stays inaccessible: a wild pointer out of one view
+// must not find the next one, or whatever the system mapped there.
+size_t margin(size_t size) {
+  return size / 8;
+}
+
 void* map_view(int file, size_t size, int protection) {
-  return mmap(nullptr, size, protection, MAP_SHARED | MAP_NORESERVE, file, 0);
+  const size_t whole = size + 2 * margin(size);
+  void* room = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (room == MAP_FAILED) return MAP_FAILED;
+  void* view = mmap(static_cast<char*>(room) + margin(size), size, protection,
+                    MAP_SHARED | MAP_NORESERVE | MAP_FIXED, file, 0);
+  if (view == MAP_FAILED) munmap(room, whole);
+  return view;
+}
+
+void unmap_view(void* view, size_t size) {
+  munmap(static_cast<char*>(view) - margin(size), size + 2 * margin(size));
 }
 
 }  // namespace
@@ -50,7 +66,7 @@ Arena::Arena() {
       break;
     }
     for (void* view : {own, cpu, gpu}) {
-      if (view != MAP_FAILED) munmap(view, size_);
+      if (view != MAP_FAILED) unmap_view(view, size_);
     }
   }
   if (!cpu_) {

@@ -1,5 +1,6 @@
 // Queues, command buffers and encoders.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -39,7 +40,7 @@ struct QueueState {
   size_t committed = 0;  // of these, the committed ones
   bool started = false;
   bool stop = false;
-  std::thread::id thread;
+  std::atomic<std::thread::id> thread;
 };
 
 }  // namespace softmetal
