@@ -14,7 +14,7 @@ endif
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help selftest test test-all stable-abi lint format build dev macos-wheel clean
+.PHONY: help selftest test test-all real-kernels sanitize stable-abi lint format build dev macos-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,14 @@ test: lint  ## set up this machine, check the sources, build, run the tests
 test-all: lint  ## the same with the tests that take long
 	@tools/setup.sh test
 	@"$(PY)" -m pytest $(ARGS)
+
+real-kernels:  ## kernels of MLX, PyTorch and DeepSpeed on the software Metal device (part of test-all)
+	@tools/setup.sh test
+	@"$(PY)" -m pytest tests/real_kernels $(ARGS)
+
+sanitize:  ## the software devices and our host code under sanitizers (part of test-all)
+	@tools/setup.sh test
+	@"$(PY)" -m pytest tests/sanitizers $(ARGS)
 
 stable-abi:  ## one binary on PyTorch 2.10 and on the newest (14 GB of disk on Linux x86-64)
 	@tools/setup.sh install

@@ -9,11 +9,12 @@ import sys
 
 import pytest
 import torch
+from freedom import same_under_freedom  # noqa: F401
 from kernel_watch import race_free  # noqa: F401
 
 if sys.platform == "darwin":
     # Stand-ins for what a Mac has: its devices, its compilers.
-    collect_ignore = ["softmetal", "softmps", "msl", "macos"]
+    collect_ignore = ["softmetal", "softmps", "msl", "macos", "real_kernels", "sanitizers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
