@@ -88,6 +88,7 @@ class Guard(Enum):
 class Order(Enum):
     FORWARD = ...
     REVERSE = ...
+    SHUFFLED = ...
 
 class ValidationError(ValueError): ...
 
@@ -242,6 +243,9 @@ class Settings:
     alignment: int
     guard: Guard
     order: Order
+    seed: int
+    delay: int
+    workers: int
     poison: bool
     hide_contents: bool
     trace: bool

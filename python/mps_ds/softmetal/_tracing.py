@@ -228,7 +228,7 @@ def tracing(*, raise_on_race: bool = True) -> Iterator[Tracing]:
 
         with softmetal.tracing() as trace:
             step()
-        assert trace.kernels["adam_float32"].declared.bytes == 28 * numel
+        assert trace.kernels["adam"].declared.bytes == 28 * numel
 
     Pipelines made before take part: their kernels run in a tracing build of the same source, which
     is compiled when it is first needed (seconds) and cached. Everything runs on one worker, some 50

@@ -51,7 +51,10 @@ void bind_control(py::module_& m) {
   m.def("set_compiler", &set_compiler, py::arg("command"));
 
   py::enum_<Guard>(m, "Guard").value("BACK", Guard::back).value("FRONT", Guard::front);
-  py::enum_<Order>(m, "Order").value("FORWARD", Order::forward).value("REVERSE", Order::reverse);
+  py::enum_<Order>(m, "Order")
+      .value("FORWARD", Order::forward)
+      .value("REVERSE", Order::reverse)
+      .value("SHUFFLED", Order::shuffled);
   py::class_<Settings>(m, "Settings", "See <softmetal/softmetal.h>.")
       .def(py::init<>())
       .def_readwrite("strict", &Settings::strict)
@@ -60,6 +63,9 @@ void bind_control(py::module_& m) {
       .def_readwrite("alignment", &Settings::alignment)
       .def_readwrite("guard", &Settings::guard)
       .def_readwrite("order", &Settings::order)
+      .def_readwrite("seed", &Settings::seed)
+      .def_readwrite("delay", &Settings::delay)
+      .def_readwrite("workers", &Settings::workers)
       .def_readwrite("poison", &Settings::poison)
       .def_readwrite("hide_contents", &Settings::hide_contents)
       .def_readwrite("trace", &Settings::trace)

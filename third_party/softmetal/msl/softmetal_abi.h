@@ -8,7 +8,7 @@
 // and links against nothing: everything it needs from the host comes through sm_dispatch.
 #pragma once
 
-#define SM_ABI_VERSION 5
+#define SM_ABI_VERSION 6
 #define SM_MAX_BUFFERS 31                                    // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768                      // bytes
 #define SM_THREADGROUP_ROOM (3 * SM_MAX_THREADGROUP_MEMORY)  // with the gaps of tracing builds
@@ -124,7 +124,8 @@ struct sm_dispatch {
   unsigned tg_len[SM_MAX_BUFFERS];     // bytes of each [[threadgroup(n)]]
   unsigned grid[3], tg[3], groups[3];  // threads, threads per threadgroup, threadgroups
   int strict;                          // refuse what the hardware leaves undefined
-  int reverse;                         // threads of a threadgroup run in descending order
+  int order;                           // sm_order, of the threads of a threadgroup
+  unsigned long seed;                  // of SM_SHUFFLED
   struct sm_tracer* tracer;            // null: not traced
 
   // Services of the host, for the calling worker thread.

@@ -5,6 +5,7 @@
 
 #include "commands.h"
 #include "process.h"
+#include "softmetal_order.h"
 #include "tracer.h"
 
 using softmetal::invalid;
@@ -37,13 +38,17 @@ static NSInteger error_code(softmetal::Failure::Kind kind) {
 // Dispatches of a group may run in any order on a GPU; backwards is the one that shows a missing
 // barrier.
 static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
-  const bool backwards = pass.concurrent && softmetal::settings().strict;
+  const softmetal::Settings s = softmetal::settings();
+  const bool shuffled = s.order == softmetal::Order::shuffled;
+  const sm_order order = shuffled ? SM_SHUFFLED : s.strict ? SM_REVERSE : SM_FORWARD;
   std::unique_ptr<softmetal::tracing::Tracer> tracer;
-  if (softmetal::settings().trace) tracer = std::make_unique<softmetal::tracing::Tracer>();
+  if (s.trace) tracer = std::make_unique<softmetal::tracing::Tracer>();
   for (softmetal::DispatchGroup& group : pass.groups) {
     if (tracer) group.after_all ? tracer->barrier() : tracer->barrier(group.named);
-    if (backwards) std::reverse(group.dispatches.begin(), group.dispatches.end());
-    for (const softmetal::Dispatch& dispatch : group.dispatches) {
+    const size_t count = group.dispatches.size();
+    for (size_t n = 0; n < count; ++n) {
+      const size_t i = pass.concurrent ? softmetal::in_order(order, n, count, s.seed) : n;
+      const softmetal::Dispatch& dispatch = group.dispatches[i];
       if (auto failure = softmetal::execute(dispatch, tracer.get())) return failure;
     }
   }
@@ -246,6 +251,8 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
 // ---- execution, on the queue's thread -----------------------------------------------------------
 
 - (void)execute {
+  const auto delay = std::chrono::milliseconds(softmetal::settings().delay);
+  std::this_thread::sleep_for(delay);
   _status = MTLCommandBufferStatusScheduled;
   for (MTLCommandBufferHandler block : _scheduledHandlers) block(self);
   [self announce:&_scheduled];
@@ -257,6 +264,7 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
     if (failure) break;
   }
   _end = now();
+  std::this_thread::sleep_for(delay);
   if (failure) {
     _error = [softmetal::make_error(MTLCommandBufferErrorDomain, error_code(failure->kind),
                                     failure->text) retain];

@@ -249,7 +249,8 @@ namespace counting = softmetal::counting;
   [self requireOpen:method];
   if (!_pipeline) [self refuse:method because:"no setComputePipelineState: before it"];
   const sm_kernel& kernel = *_pipeline->function.kernel;
-  const softmetal::Limits limits = {_pipeline->maxThreads, bool(_pipeline->wholeSimdgroups)};
+  const softmetal::Limits limits = {unsigned([_pipeline maxTotalThreadsPerThreadgroup]),
+                                    bool(_pipeline->wholeSimdgroups)};
   std::string problem = softmetal::problem_with_size(grid, group, limits);
   if (problem.empty()) {
     problem = softmetal::problem_with_arguments(kernel, _bindings, _threadgroupLengths);

@@ -11,6 +11,7 @@
 #include "faults.h"
 #include "floating_point.h"
 #include "softmetal/softmetal.h"
+#include "softmetal_order.h"
 #include "tracer.h"
 #include "watchdog.h"
 #include "workers.h"
@@ -22,8 +23,8 @@ namespace {
 struct Job {
   sm_dispatch abi{};
   const Dispatch* dispatch;
-  uint64_t total = 1;  // threadgroups
-  bool reverse = false;
+  uint64_t total = 1;           // threadgroups
+  sm_order order = SM_FORWARD;  // of threadgroups
   bool flush = true;
   tracing::Tracer* tracer = nullptr;
   std::atomic<uint64_t> next{0}, done{0};
@@ -91,7 +92,7 @@ void run_groups(void* context) {
   while (!job.abi.failed) {
     uint64_t i = job.next.fetch_add(1, std::memory_order_relaxed);
     if (i >= job.total) break;
-    if (job.reverse) i = job.total - 1 - i;
+    i = in_order(job.order, i, job.total, job.abi.seed);
     lane.group.x = i % groups[0];
     lane.group.y = i / groups[0] % groups[1];
     lane.group.z = i / groups[0] / groups[1];
@@ -235,11 +236,12 @@ std::optional<Failure> execute(const Dispatch& encoded, tracing::Tracer* tracer)
   job.tracer = tracer;
   job.abi.tracer = tracer;
   job.dispatch = &dispatch;
-  job.reverse = s.order == Order::reverse;
+  job.order = static_cast<sm_order>(s.order);
   job.flush = s.flush_subnormals;
   job.abi.kernel = dispatch.function.kernel;
   job.abi.strict = s.strict;
-  job.abi.reverse = job.reverse;
+  job.abi.order = job.order;
+  job.abi.seed = s.seed;
   job.abi.alloc = allocate_forever;
   job.abi.stack_top = fiber_stack_top;
   job.abi.threadgroup_memory = threadgroup_memory;
@@ -268,7 +270,8 @@ std::optional<Failure> execute(const Dispatch& encoded, tracing::Tracer* tracer)
   if (s.hide_contents) HiddenContents::hide();
   {
     Watchdog watchdog(s.timeout, job.done, [&] { job.stop(); });
-    run_on_workers([&] { work(job); }, job.total == 1 || tracer);
+    run_on_workers([&] { work(job); },
+                   tracer ? 1 : std::min<uint64_t>(job.total, worker_threads()));
   }
   if (s.hide_contents) HiddenContents::show();
   count(job.abi);

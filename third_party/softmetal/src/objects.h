@@ -75,10 +75,10 @@ std::string to_string(NSString* text);     // "" for nil
  @public
   softmetal::Function function;
   softmetal::counting::Kernel* counters;
-  unsigned maxThreads;
   BOOL wholeSimdgroups;  // threadGroupSizeIsMultipleOfThreadExecutionWidth
  @private
   NSString* _label;
+  NSUInteger _maxThreads;  // by the kernel and its descriptor
 }
 - (instancetype)initWithDescriptor:(MTLComputePipelineDescriptor*)descriptor;
 @end

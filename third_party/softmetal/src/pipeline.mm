@@ -66,9 +66,9 @@
   if ((self = [super init])) {
     function = static_cast<SMFunction*>(descriptor.computeFunction)->function;
     counters = &softmetal::counting::kernel(function.kernel->name);
-    maxThreads = std::min(function.kernel->max_threads, softmetal::settings().max_threads);
+    _maxThreads = function.kernel->max_threads;
     const NSUInteger asked = descriptor.maxTotalThreadsPerThreadgroup;
-    if (asked) maxThreads = std::min<NSUInteger>(maxThreads, asked);
+    if (asked) _maxThreads = std::min(_maxThreads, asked);
     wholeSimdgroups = descriptor.threadGroupSizeIsMultipleOfThreadExecutionWidth;
     _label = [descriptor.label copy];
   }
@@ -85,7 +85,7 @@
 }
 
 - (NSUInteger)maxTotalThreadsPerThreadgroup {
-  return maxThreads;
+  return std::min<NSUInteger>(_maxThreads, softmetal::settings().max_threads);
 }
 
 - (NSUInteger)threadExecutionWidth {

@@ -8,6 +8,8 @@
 namespace softmetal {
 namespace {
 
+constexpr unsigned kMostWorkers = 256;
+
 bool flag(const char* name, bool otherwise) {
   const char* text = getenv(name);
   return text && *text ? strcmp(text, "0") != 0 : otherwise;
@@ -33,6 +35,10 @@ void check(const Settings& s) {
     throw ValidationError("alignment (SOFTMETAL_ALIGN) must be a power of two up to 256, got " +
                           std::to_string(s.alignment));
   }
+  if (s.workers > kMostWorkers) {
+    throw ValidationError("workers (SOFTMETAL_THREADS) must be at most " +
+                          std::to_string(kMostWorkers) + ", got " + std::to_string(s.workers));
+  }
 }
 
 Settings from_environment() {
@@ -43,6 +49,10 @@ Settings from_environment() {
   s.alignment = number("SOFTMETAL_ALIGN", s.alignment);
   if (is("SOFTMETAL_GUARD", "front")) s.guard = Guard::front;
   if (is("SOFTMETAL_ORDER", "reverse")) s.order = Order::reverse;
+  if (is("SOFTMETAL_ORDER", "shuffled")) s.order = Order::shuffled;
+  s.seed = number("SOFTMETAL_SEED", s.seed);
+  s.delay = number("SOFTMETAL_DELAY", s.delay);
+  s.workers = number("SOFTMETAL_THREADS", s.workers);
   if (is("SOFTMETAL_EARLY_ACCESS", "stop")) s.early_access = EarlyAccesses::stop;
   if (is("SOFTMETAL_EARLY_ACCESS", "allow")) s.early_access = EarlyAccesses::allow;
   s.poison = flag("SOFTMETAL_POISON", s.poison);

@@ -20,6 +20,13 @@ bool is_same(const TracedBuffer& a, const TracedBuffer& b) {
          a.argument == b.argument && a.set_bytes == b.set_bytes;
 }
 
+// One of each pair of places is enough, also of many encoders.
+bool is_same_place(const Race& a, const Race& b) {
+  return a.memory == b.memory && a.first.kernel == b.first.kernel && a.first.line == b.first.line &&
+         a.second.kernel == b.second.kernel && a.second.line == b.second.line &&
+         a.first.write == b.first.write && a.second.write == b.second.write;
+}
+
 }  // namespace
 
 void count(Traffic& t, int kind, uint64_t bytes) {
@@ -56,7 +63,10 @@ void report_dispatch(const std::string& kernel, const std::vector<TracedBuffer>&
 
 void report_race(Race race) {
   std::lock_guard<std::mutex> lock(g_lock);
-  collected().races.push_back(std::move(race));
+  auto& races = collected().races;
+  const bool known = std::any_of(races.begin(), races.end(),
+                                 [&](const Race& r) { return is_same_place(r, race); });
+  if (!known) races.push_back(std::move(race));
 }
 
 void report_races_left_out(uint64_t count) {

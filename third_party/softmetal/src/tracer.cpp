@@ -154,14 +154,15 @@ bool Tracer::enter_threadgroup(const sm_access& a) {
   if (!variable || a.address + a.bytes > variable->end) {
     std::string text = is_write(a.kind) ? "out-of-bounds write" : "out-of-bounds read";
     text += " of " + std::to_string(a.bytes) + " bytes in threadgroup memory";
-    const char* nearest = nullptr;
-    for (const Variable& v : variables_) {
-      const long offset = a.address - v.begin;
-      if (offset < -long{SM_TRACED_GAP} || a.address >= v.end + SM_TRACED_GAP) continue;
-      nearest = v.name;
-      text += ", at byte offset " + std::to_string(offset) + " of '" + nearest + "' (" +
-              std::to_string(v.end - v.begin) + " bytes)";
-      break;
+    const auto distance = [&](const Variable& v) {
+      return a.address < v.begin ? v.begin - a.address : a.address - v.end;
+    };
+    const auto nearest = std::min_element(
+        variables_.begin(), variables_.end(),
+        [&](const Variable& v, const Variable& w) { return distance(v) < distance(w); });
+    if (nearest != variables_.end()) {
+      text += ", at byte offset " + std::to_string(a.address - nearest->begin) + " of '" +
+              nearest->name + "' (" + std::to_string(nearest->end - nearest->begin) + " bytes)";
     }
     return refuse(a, a.address, text);
   }

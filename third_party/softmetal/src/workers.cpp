@@ -24,12 +24,14 @@ class Pool {
     return *pool;
   }
 
-  unsigned size() const { return size_; }
-
-  void run(const std::function<void()>& body) {
+  void run(const std::function<void()>& body, unsigned helpers) {
     {
       std::lock_guard<std::mutex> lock(lock_);
+      for (; threads_ < helpers; ++threads_) {
+        std::thread([this, index = threads_] { loop(index); }).detach();
+      }
       body_ = &body;
+      helpers_ = helpers;
       ++generation_;
     }
     start_.notify_all();
@@ -40,21 +42,14 @@ class Pool {
   }
 
  private:
-  Pool() {
-    const char* text = getenv("SOFTMETAL_THREADS");
-    const long asked = text ? atol(text) : 0;
-    size_ = asked > 0 ? asked : std::max(1u, std::thread::hardware_concurrency());
-    for (unsigned i = 1; i < size_; ++i) std::thread([this] { loop(); }).detach();
-  }
-
-  void loop() {
+  void loop(unsigned index) {
     unsigned long seen = 0;
     std::unique_lock<std::mutex> lock(lock_);
     for (;;) {
       start_.wait(lock, [&] { return generation_ != seen; });
       seen = generation_;
       const std::function<void()>* body = body_;
-      if (!body) continue;
+      if (!body || index >= helpers_) continue;
       ++active_;
       lock.unlock();
       (*body)();
@@ -63,10 +58,11 @@ class Pool {
     }
   }
 
-  unsigned size_;
+  unsigned threads_ = 0;  // that were started
   std::mutex lock_;
   std::condition_variable start_, done_;
   const std::function<void()>* body_ = nullptr;
+  unsigned helpers_ = 0;  // threads that take part in it
   unsigned long generation_ = 0;
   unsigned active_ = 0;
 };
@@ -144,16 +140,17 @@ Workspace::~Workspace() {
 
 }  // namespace
 
-void run_on_workers(const std::function<void()>& body, bool alone) {
-  if (alone || Pool::get().size() == 1) {
+void run_on_workers(const std::function<void()>& body, unsigned workers) {
+  if (workers <= 1) {
     body();
   } else {
-    Pool::get().run(body);
+    Pool::get().run(body, workers - 1);
   }
 }
 
 unsigned worker_threads() {
-  return Pool::get().size();
+  const unsigned asked = settings().workers;
+  return asked ? asked : std::max(1u, std::thread::hardware_concurrency());
 }
 
 char* fiber_stack_top(unsigned index) {

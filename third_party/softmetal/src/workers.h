@@ -4,8 +4,9 @@
 
 namespace softmetal {
 
-// Runs body on every worker and on the calling thread, and waits for all. Not reentrant.
-void run_on_workers(const std::function<void()>& body, bool alone);
+// Runs body on so many threads, of which the calling one is the last, and waits for all. Not
+// reentrant.
+void run_on_workers(const std::function<void()>& body, unsigned workers);
 
 // Of the calling worker thread.
 char* fiber_stack_top(unsigned index);

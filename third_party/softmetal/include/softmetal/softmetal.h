@@ -144,7 +144,9 @@ enum class Guard { back, front };
 
 // Order in which threadgroups are started, and threads of a threadgroup run between barriers. What
 // needs a barrier that is missing is right in one of the two orders at most.
-enum class Order { forward, reverse };
+// Shuffled: both in an order that `seed` chooses, another one after each barrier, with the
+// simdgroups of a threadgroup interleaved; and so the dispatches of a concurrent encoder.
+enum class Order { forward, reverse, shuffled };  // as sm_order
 
 // What becomes of an access of the host that comes too early, or to a released buffer: it is told
 // at the next wait; it ends the process there and then, so that a debugger or Python's faulthandler
@@ -158,13 +160,19 @@ struct Settings {
   bool strict = true;
   // SOFTMETAL_FLUSH_SUBNORMALS=0. float32 subnormals are zero in kernels, as on Apple GPUs.
   bool flush_subnormals = true;
-  // SOFTMETAL_MAX_THREADS=896. Upper bound of maxTotalThreadsPerThreadgroup of pipelines made from
-  // now on: on a GPU register use lowers it.
+  // SOFTMETAL_MAX_THREADS=896. Upper bound of maxTotalThreadsPerThreadgroup, also of pipelines that
+  // exist: on a GPU register use lowers it.
   unsigned max_threads = 1024;
   // SOFTMETAL_ALIGN=4. Alignment of a buffer's length: what is finer than this is padding.
   unsigned alignment = 16;
-  Guard guard = Guard::back;                           // SOFTMETAL_GUARD=front
-  Order order = Order::forward;                        // SOFTMETAL_ORDER=reverse
+  Guard guard = Guard::back;     // SOFTMETAL_GUARD=front
+  Order order = Order::forward;  // SOFTMETAL_ORDER=reverse, SOFTMETAL_ORDER=shuffled
+  uint64_t seed = 1;             // SOFTMETAL_SEED=2
+  // SOFTMETAL_DELAY=20. Milliseconds by which command buffers start after they could, and complete
+  // after they are done: a result that nobody waited for is not there.
+  unsigned delay = 0;
+  // SOFTMETAL_THREADS=2. Worker threads that run kernels; 0: one for each core.
+  unsigned workers = 0;
   EarlyAccesses early_access = EarlyAccesses::report;  // SOFTMETAL_EARLY_ACCESS=stop, allow
   // SOFTMETAL_POISON=1. New buffers are filled with 0xff bytes (NaN) rather than whatever was
   // there.
@@ -192,7 +200,7 @@ SOFTMETAL_API void set_settings(const Settings& settings);
 // $SOFTMETAL_COMPILER (split at blanks), else python3 with the mslc beside this library.
 SOFTMETAL_API void set_compiler(const std::vector<std::string>& command);
 
-// Worker threads that run kernels: SOFTMETAL_THREADS, else one for each core.
+// Worker threads that run kernels: Settings::workers, else one for each core.
 SOFTMETAL_API unsigned worker_threads();
 
 }  // namespace softmetal

@@ -4,6 +4,7 @@
 
 #include "../library/vector.h"
 #include "../softmetal_abi.h"
+#include "../softmetal_order.h"
 
 extern "C" void* memset(void*, int, size_t);
 
@@ -84,12 +85,13 @@ struct Group {
   Positions positions;
   void (*body)(Group&, uint thread);
 
-  // Scheduling: threads start in order (backwards if sm_dispatch says so) as fibers, run
-  // until they wait, and are resumed in the same order.
+  // Scheduling: threads start as fibers in the order that sm_dispatch says, run until they wait,
+  // and are resumed in such an order.
   void* worker_stack_pointer;
   Lane lane[SM_MAX_THREADS];
   Simdgroup simdgroup[SM_MAX_THREADS / SM_SIMD];
   uint threads, started, finished, current;
+  ulong start_seed, release_seed;                                   // of shuffled orders
   uint runnable[SM_MAX_THREADS + 1], runnable_head, runnable_tail;  // a ring
   uint free_stacks[SM_MAX_THREADS + 1], free_stack_count, stack_count;
   uint starting_stack;            // of the fiber that is about to start

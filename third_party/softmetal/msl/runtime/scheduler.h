@@ -39,13 +39,18 @@ inline void make_runnable(Group& g, uint lane) {
 }
 
 // The n-th of `count` things in the order that the dispatch asks for.
-inline uint in_order(const Group& g, uint n, uint count) {
-  return g.dispatch->reverse ? count - 1 - n : n;
+inline uint in_order(const Group& g, uint n, uint count, ulong seed) {
+  return uint(in_order(g.dispatch->order, n, count, seed));
+}
+// The n-th thread to start.
+inline uint start_order(const Group& g, uint n) {
+  return in_order(g, n, g.threads, g.start_seed);
 }
 
 inline void release_barrier(Group& g) {
+  ++g.release_seed;
   for (uint n = 0; n < g.threads; ++n) {
-    uint i = in_order(g, n, g.threads);
+    uint i = in_order(g, n, g.threads, g.release_seed);
     if (g.lane[i].state == at_barrier && i != g.current) make_runnable(g, i);
   }
   g.waiting_at_barrier = 0;
@@ -58,8 +63,9 @@ inline void release_simdgroup(Group& g, uint index) {
   s.parity ^= 1;
   uint first = index * SM_SIMD;
   uint count = g.threads - first < SM_SIMD ? g.threads - first : SM_SIMD;
+  ++g.release_seed;
   for (uint n = 0; n < count; ++n) {
-    uint i = first + in_order(g, n, count);
+    uint i = first + in_order(g, n, count, g.release_seed);
     if (g.lane[i].state == at_simd_operation && i != g.current) make_runnable(g, i);
   }
 }
@@ -74,7 +80,7 @@ inline void complete_simdgroup(Group& g, uint index) {
 // legal: the operation is theirs alone.
 inline bool complete_divergent_operation(Group& g) {
   for (uint n = 0; n < g.positions.simdgroups; ++n) {
-    uint s = in_order(g, n, g.positions.simdgroups);
+    uint s = in_order(g, n, g.positions.simdgroups, g.release_seed);
     if (!g.simdgroup[s].arrived) continue;
     ++g.divergent_simd_operations;
     g.current = no_lane;
@@ -131,7 +137,7 @@ static void fiber_main() {
   Group& g = *current_group;
   uint stack = g.starting_stack;
   while (g.started < g.threads && g.runnable_head == g.runnable_tail) {
-    uint thread = in_order(g, g.started++, g.threads);
+    uint thread = start_order(g, g.started++);
     g.current = thread;
     g.lane[thread].state = running;
     g.body(g, thread);

@@ -168,6 +168,8 @@ inline void start_positions(Group& g, uint3 group) {
   p.threads = metal::min(p.nominal_threads, p.grid - p.origin);
   g.threads = p.threads.x * p.threads.y * p.threads.z;
   p.simdgroups = (g.threads + SM_SIMD - 1) / SM_SIMD;
+  g.start_seed = d.seed + (group.x + ulong(d.groups[0]) * (group.y + ulong(d.groups[1]) * group.z));
+  g.release_seed = ~g.start_seed;
 }
 
 inline void start_scheduling(Group& g) {
@@ -238,8 +240,12 @@ struct Kernel<no_sync, void(T...), function, Parameter<kind, index, is_constant,
     call(g, Thread{uint3(x, y, z), thread});
   }
   static void loop(Group& g) {
+    if (g.dispatch->order == SM_SHUFFLED) {
+      for (uint n = 0; n < g.threads; ++n) body(g, start_order(g, n));
+      return;
+    }
     uint3 size = g.positions.threads;
-    bool reverse = g.dispatch->reverse;
+    bool reverse = g.dispatch->order == SM_REVERSE;
     uint3 first = reverse ? size - 1u : uint3(0);
     uint thread = reverse ? g.threads - 1 : 0, step = reverse ? -1u : 1u;
     uint3 at = first;
