@@ -151,6 +151,16 @@ void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device) 
       " is ", type_name(type), "; accepted are torch.float32, torch.float16 and torch.bfloat16");
 }
 
+void check_number(const Tensor& tensor, const char* name, DeviceType device) {
+  const DeviceType got = tensor.device().type();
+  MPS_DS_CHECK(got == device, name, " is on ", device_name(got), "; it must be on ",
+               device_name(device), ", as the tensors are");
+  MPS_DS_CHECK(tensor.scalar_type() == ScalarType::Float, name, " is ",
+               type_name(tensor.scalar_type()), "; accepted is torch.float32");
+  MPS_DS_CHECK(tensor.numel() == 1, name, " has shape ", shape_text(tensor),
+               "; it must have one element");
+}
+
 void check_same_shape(const Tensor& tensor, ArgumentName name, const Tensor& param,
                       ArgumentName param_name) {
   const auto sizes = tensor.sizes();

@@ -47,6 +47,9 @@ void check_floating(const Tensor& tensor, ArgumentName name, DeviceType device);
 
 std::string type_name(ScalarType type);
 
+// One float32 number on `device`, where it is read.
+void check_number(const Tensor& tensor, const char* name, DeviceType device);
+
 // The shape of `param`: elements pair up logically, whatever the strides are.
 void check_same_shape(const Tensor& tensor, ArgumentName name, const Tensor& param,
                       ArgumentName param_name);

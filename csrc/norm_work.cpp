@@ -12,8 +12,8 @@ namespace {
 
 // Elements of a chunk: chunks enough to keep a GPU busy, few enough for one threadgroup to finish.
 constexpr int64_t kLeastSpan = 8192;
-constexpr int64_t kMostSpan = 65536;
-constexpr int64_t kManyChunks = 8192;
+constexpr int64_t kMostSpan = 262144;
+constexpr int64_t kManyChunks = 4096;
 static_assert(kLeastSpan % (8 * NORM_THREADS) == 0, "a chunk holds whole blocks of every thread");
 
 uint32_t span_of(const Tensors& tensors) {
@@ -90,27 +90,6 @@ NormWork norm_work(const NormRequest& request) {
   if (total.writes) work.segments.push_back(total);
   if (found.writes) work.segments.push_back(found);
   return work;
-}
-
-uint32_t storage_type(const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case ScalarType::Half:
-      return STORAGE_FLOAT16;
-    case ScalarType::BFloat16:
-      return STORAGE_BFLOAT16;
-    default:
-      return STORAGE_FLOAT32;
-  }
-}
-
-void check_number(const Tensor& tensor, const char* name, DeviceType device) {
-  const DeviceType got = tensor.device().type();
-  MPS_DS_CHECK(got == device, name, " is on ", device_name(got), "; it must be on ",
-               device_name(device), ", as the tensors are");
-  MPS_DS_CHECK(tensor.scalar_type() == ScalarType::Float, name, " is ",
-               type_name(tensor.scalar_type()), "; accepted is torch.float32");
-  MPS_DS_CHECK(tensor.numel() == 1, name, " has shape ", shape_text(tensor),
-               "; it must have one element");
 }
 
 }  // namespace mps_ds

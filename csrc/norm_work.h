@@ -50,10 +50,4 @@ struct NormWork {
 
 NormWork norm_work(const NormRequest& request);
 
-// STORAGE_* of a tensor that passed the checks.
-uint32_t storage_type(const Tensor& tensor);
-
-// One float32 number on `device`.
-void check_number(const Tensor& tensor, const char* name, DeviceType device);
-
 }  // namespace mps_ds

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "norm_work.h"
-
 namespace mps_ds {
 
 namespace {

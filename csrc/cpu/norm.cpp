@@ -3,6 +3,7 @@
 
 #include "cpu/norm_core.h"
 #include "joint_layout.h"
+#include "mps/storage.h"
 #include "norm_ops.h"
 
 namespace mps_ds {
@@ -15,8 +16,8 @@ class Elements {
   explicit Elements(const Tensors& tensors) {
     for (const Tensor& tensor : tensors) {
       const auto dims = joint_dims<1>({&tensor});
-      NormElements entry{tensor.numel() ? tensor.const_data_ptr() : nullptr, storage_type(tensor),
-                         tensor.numel(), nullptr, 0};
+      NormElements entry{tensor.numel() ? tensor.const_data_ptr() : nullptr,
+                         mps::storage_type(tensor), tensor.numel(), nullptr, 0};
       if (!is_flat(dims)) {
         entry.dim_count = static_cast<uint32_t>(dims.size());
         for (const auto& dim : dims)

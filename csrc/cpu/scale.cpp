@@ -7,7 +7,7 @@
 
 #include "cpu/scale_core.h"
 #include "joint_layout.h"
-#include "norm_work.h"
+#include "mps/storage.h"
 #include "scale_ops.h"
 
 namespace mps_ds {
@@ -81,7 +81,7 @@ void run_cpu(const ScaleRequest& request) {
     if (numel == 0) continue;
     const Tensor& y = request.y ? (*request.y)[i] : request.x[i];
     const auto operand = [](const Tensor& tensor) {
-      return ScaleOperand{tensor.mutable_data_ptr(), storage_type(tensor), 1};
+      return ScaleOperand{tensor.mutable_data_ptr(), mps::storage_type(tensor), 1};
     };
     ScaleRun run{operand(request.x[i]),
                  {},

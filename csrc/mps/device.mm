@@ -2,6 +2,7 @@
 
 #include "checks.h"
 #include "mps/device_facts.h"
+#include "mps/kernels/norm_tables.h"
 #include "mps/library.h"
 #include "mps/torch_mps.h"
 
@@ -33,8 +34,12 @@ DeviceFacts device_facts() {
 
 void warm_up() {
   @autoreleasepool {
-    for (const char* kernel : {"adam_float32", "adam_strided_float32"})
-      adam_library().pipeline(kernel);
+    const uint32_t type = STORAGE_FLOAT32;
+    adam_library().pipeline("adam", {type, type, type, STORAGE_NONE, 0, 0, 0, 0});
+    adam_library().pipeline("adam_start");
+    for (const char* kernel : {"norm_partials", "norm_finish"})
+      norm_library().pipeline(kernel, {NORM_L2, type, 0});
+    scale_library().pipeline("scale", {type, type, type, 0, 0, 1, 0, 1});
   }
 }
 

@@ -39,7 +39,9 @@ class Library {
   std::map<Key, Owned<id<MTLComputePipelineState>>> pipelines_;
 };
 
-// kernels/adam.metal
+// kernels/<family>.metal
 Library& adam_library();
+Library& norm_library();
+Library& scale_library();
 
 }  // namespace mps_ds::mps

@@ -59,53 +59,78 @@ id<MTLComputePipelineState> pipeline_of(const ScaleRequest& request, const Table
   return scale_library().pipeline("scale", constants);
 }
 
-void run(const ScaleRequest& request) {
-  check_scale(request, DeviceType::MPS, locate);
+// The dispatch of one request.
+class ScaleDispatch {
+ public:
+  explicit ScaleDispatch(const ScaleRequest& request)
+      : job_{static_cast<float>(request.b), request.found_inf ? found_bits(request) : 0},
+        a_(static_cast<float>(request.a)) {
+    if (request.a_tensor) a_at_.emplace(*request.a_tensor);
+    if (request.found_inf) found_at_.emplace(*request.found_inf);
+    const Table table = table_of(request, held_->buffers);
+    const std::vector<RowChunk> chunks = chunks_of(table);
+    chunk_count_ = chunks.size();
+    Upload upload;
+    rows_at_ = upload.append(table.rows());
+    chunks_at_ = upload.append(chunks);
+    dims_at_ = upload.append(table.dims());
+    held_->tables = upload.buffer();
+    pipeline_ = pipeline_of(request, table);
+  }
+
+  void encode_it() const {
+    if (chunk_count_ == 0) return;
+    encode([&](id<MTLComputeCommandEncoder> encoder) { encode_into(encoder); }, held_);
+  }
+
+ private:
   struct Held {
     RowBuffers buffers;
     Owned<id<MTLBuffer>> tables;
   };
-  const auto held = std::make_shared<Held>();
-  const Table table = table_of(request, held->buffers);
-  const std::vector<RowChunk> chunks = chunks_of(table);
-  if (chunks.empty()) return;
 
-  Upload upload;
-  const size_t rows_at = upload.append(table.rows());
-  const size_t chunks_at = upload.append(chunks);
-  const size_t dims_at = upload.append(table.dims());
-  held->tables = upload.buffer();
-  const ScaleJob job{static_cast<float>(request.b), request.found_inf ? found_bits(request) : 0};
-  const float a = static_cast<float>(request.a);
-  std::optional<Bound> a_at, found_at;
-  if (request.a_tensor) a_at.emplace(*request.a_tensor);
-  if (request.found_inf) found_at.emplace(*request.found_inf);
+  void set_table(id<MTLComputeCommandEncoder> encoder, size_t offset, NSUInteger index) const {
+    [encoder setBuffer:held_->tables.get() offset:offset atIndex:index];
+  }
 
-  id<MTLComputePipelineState> pipeline = pipeline_of(request, table);
-  const NSUInteger threads =
-      std::min<NSUInteger>(SCALE_THREADS, [pipeline maxTotalThreadsPerThreadgroup]);
-  encode(
-      [&](id<MTLComputeCommandEncoder> encoder) {
-        [encoder setComputePipelineState:pipeline];
-        [encoder setBuffer:held->tables.get() offset:rows_at atIndex:0];
-        [encoder setBuffer:held->tables.get() offset:chunks_at atIndex:1];
-        [encoder setBuffer:held->tables.get() offset:dims_at atIndex:2];
-        [encoder setBytes:&job length:sizeof(job) atIndex:3];
-        if (a_at) {
-          a_at->bind(encoder, 4);
-        } else {
-          [encoder setBytes:&a length:sizeof(a) atIndex:4];
-        }
-        if (found_at) {
-          found_at->bind(encoder, 5);
-        } else {  // never written
-          [encoder setBuffer:held->tables.get() offset:0 atIndex:5];
-        }
-        held->buffers.declare(encoder);
-        [encoder dispatchThreadgroups:MTLSizeMake(chunks.size(), 1, 1)
-                threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)];
-      },
-      held);
+  void encode_into(id<MTLComputeCommandEncoder> encoder) const {
+    [encoder setComputePipelineState:pipeline_];
+    set_table(encoder, rows_at_, 0);
+    set_table(encoder, chunks_at_, 1);
+    set_table(encoder, dims_at_, 2);
+    [encoder setBytes:&job_ length:sizeof(job_) atIndex:3];
+    if (a_at_) {
+      a_at_->bind(encoder, 4);
+    } else {
+      [encoder setBytes:&a_ length:sizeof(a_) atIndex:4];
+    }
+    if (found_at_) {
+      found_at_->bind(encoder, 5);
+    } else {
+      set_table(encoder, 0, 5);  // never written
+    }
+    held_->buffers.declare(encoder);
+    const NSUInteger threads =
+        std::min<NSUInteger>(SCALE_THREADS, [pipeline_ maxTotalThreadsPerThreadgroup]);
+    [encoder dispatchThreadgroups:MTLSizeMake(chunk_count_, 1, 1)
+            threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)];
+  }
+
+  const std::shared_ptr<Held> held_ = std::make_shared<Held>();
+  const ScaleJob job_;
+  const float a_;
+  std::optional<Bound> a_at_;  // instead of a_
+  std::optional<Bound> found_at_;
+  id<MTLComputePipelineState> pipeline_ = nil;
+  size_t rows_at_ = 0, chunks_at_ = 0, dims_at_ = 0;
+  size_t chunk_count_ = 0;
+};
+
+void run(const ScaleRequest& request) {
+  check_scale(request, DeviceType::MPS, locate);
+  @autoreleasepool {
+    ScaleDispatch(request).encode_it();
+  }
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, MPS, m) {

@@ -10,7 +10,7 @@
 #include "joint_layout.h"
 #include "mps/buffers.h"
 #include "mps/kernels/tensor_rows.h"
-#include "norm_work.h"
+#include "mps/storage.h"
 
 namespace mps_ds::mps {
 

@@ -163,8 +163,44 @@ kernel void norm_partials(device const TensorRow<1>* rows [[buffer(0)]],
   if (thread_index == 0) partials[group] = partial;
 }
 
+// What a thread has seen of the partials. Apart from the sums: what is left out of a norm may still
+// be looked at.
+struct FinishState {
+  NormState state;
+  uint found;
+};
+
+// `words`: a NormPartial, in one load.
+inline FinishState add_partial(FinishState finish, uint4 words) {
+  const NormPartial partial = {as_type<float>(words.x), as_type<float>(words.y), words.z, words.w};
+  finish.found |= partial.non_finite;
+  if (norm_kind == NORM_L2) {
+    finish.state.sums = norm_add_partial(finish.state.sums, partial);
+  } else {
+    finish.state.largest = larger(finish.state.largest, words.x);
+  }
+  return finish;
+}
+
+// The thread's partials of [i, end): every NORM_THREADS-th, four loads under way at a time.
+inline FinishState add_partials(device const uint4* partials, uint i, uint end) {
+  FinishState finish = {empty_state(), 0u};
+  for (; i + 3 * NORM_THREADS < end; i += 4 * NORM_THREADS) {
+    const uint4 a = partials[i];
+    const uint4 b = partials[i + NORM_THREADS];
+    const uint4 c = partials[i + 2 * NORM_THREADS];
+    const uint4 d = partials[i + 3 * NORM_THREADS];
+    finish = add_partial(finish, a);
+    finish = add_partial(finish, b);
+    finish = add_partial(finish, c);
+    finish = add_partial(finish, d);
+  }
+  for (; i < end; i += NORM_THREADS) finish = add_partial(finish, partials[i]);
+  return finish;
+}
+
 [[max_total_threads_per_threadgroup(NORM_THREADS)]]
-kernel void norm_finish(device const NormPartial* partials [[buffer(0)]],
+kernel void norm_finish(device const uint4* partials [[buffer(0)]],
                         device const NormSegment* segments [[buffer(1)]],
                         constant NormJob& job [[buffer(2)]],
                         device const float* divisor [[buffer(3)]],
@@ -175,23 +211,12 @@ kernel void norm_finish(device const NormPartial* partials [[buffer(0)]],
   threadgroup NormState of_simdgroups[NORM_SIMDGROUPS];
   threadgroup uint found_of_simdgroups[NORM_SIMDGROUPS];
   const NormSegment segment = segments[group];
-  NormState state = empty_state();
-  uint found = 0;
-  for (uint i = segment.begin + thread_index; i < segment.end; i += NORM_THREADS) {
-    const NormPartial partial = partials[i];
-    found |= partial.non_finite;
-    if (norm_kind == NORM_L2) {
-      state.sums = norm_add_partial(state.sums, partial);
-    } else {
-      state.largest = larger(state.largest, as_type<uint>(partial.high));
-    }
-  }
-  // Apart from the sums: what is left out of a norm may still be looked at.
-  const bool any = simd_any(found != 0u);
+  const FinishState finish = add_partials(partials, segment.begin + thread_index, segment.end);
+  const bool any = simd_any(finish.found != 0u);
   if (thread_index % 32 == 0) found_of_simdgroups[thread_index / 32] = any ? 1u : 0u;
-  const NormPartial sum = merge_threads(state, of_simdgroups, thread_index);
+  const NormPartial sum = merge_threads(finish.state, of_simdgroups, thread_index);
   if (thread_index != 0) return;
-  found = 0;
+  uint found = 0;
   for (uint k = 0; k < NORM_SIMDGROUPS; ++k) found |= found_of_simdgroups[k];
   const float norm = norm_kind == NORM_L2 ? l2_norm(sum, *divisor) : inf_norm(sum.high, *divisor);
   if (segment.writes & NORM_WRITES_ENTRY) norms[segment.slot] = norm;
