@@ -90,13 +90,14 @@ class CMakeBuild(build_ext):
 
 
 class BuildPy(build_py):
-    """Adds the start-up hook that turns MPS_DS_SOFT=1 into a software `mps` device."""
+    """Adds the start-up hooks behind MPS_DS_SOFT=1 and MPS_DS_DEEPSPEED=1."""
 
     def run(self) -> None:
-        """Copy the packages, then the hook beside them."""
+        """Copy the packages, then the hooks beside them."""
         super().run()
         if not self.editable_mode:
-            self.copy_file(str(ROOT / "python" / "mps_ds_soft.pth"), self.build_lib)
+            for hook in ("mps_ds_soft.pth", "mps_ds_deepspeed.pth"):
+                self.copy_file(str(ROOT / "python" / hook), self.build_lib)
 
 
 if sys.platform == "darwin":

@@ -33,3 +33,6 @@ if os.environ.get("MPS_DS_SOFT", "0") != "0":
     # The start-up hook has done this already where the package is installed (mps_ds_soft.pth); here
     # for a package on PYTHONPATH.
     from . import _autosoft as _autosoft
+
+if os.environ.get("MPS_DS_DEEPSPEED", "0") != "0":
+    from . import _autodeepspeed as _autodeepspeed  # the same for mps_ds_deepspeed.pth

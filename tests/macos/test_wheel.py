@@ -25,6 +25,7 @@ def test_holds_the_extension_and_the_package_alone(wheel):
     info = {name for name in native if ".dist-info/" in name}
     assert set(native) - info == {
         f"mps_ds/_C.cpython-{PYTHON}-darwin.so",
+        "mps_ds_deepspeed.pth",
         "mps_ds_soft.pth",
     }
     sources = Path(__file__).resolve().parents[2] / "python"

@@ -1,0 +1,124 @@
+"""Switches DeepSpeed to this package, and back."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import os
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+
+VARIABLE = "MPS_DS_DEEPSPEED"
+
+_undo: ExitStack | None = None
+_enabling = False
+
+
+def is_enabled() -> bool:
+    """Whether :func:`enable` is in force in this process."""
+    return _undo is not None
+
+
+def enable() -> None:
+    """Make DeepSpeed train on mps with the operations of this package, in this process.
+
+    Imports deepspeed, sets our accelerator, rebinds the op builders and the memory functions that
+    DeepSpeed bound when it was imported, replaces its overflow checks and norms (the table in
+    replacements.py), and lets collectives take mps tensors (:mod:`mps_ds.distributed`). Call it
+    before or after ``import deepspeed``, again if you like, but before the first engine.
+
+    Sets ``MPS_DS_DEEPSPEED=1`` in the environment: child processes (spawn, torchrun, DeepSpeed's
+    launcher) then do the same when they import deepspeed.
+
+    Raises:
+        ImportError: deepspeed is not installed.
+        RuntimeError: there is no mps device; an engine exists already, built on what was there
+            before; ``DS_ACCELERATOR`` asks for another device; or, with ``MPS_DS_STRICT=1``,
+            DeepSpeed's sources differ from those of the supported versions. Without it they give
+            one warning that names the functions that stay DeepSpeed's own.
+    """
+    global _undo, _enabling
+    if _undo is not None or _enabling:
+        return
+    _enabling = True
+    try:
+        with ExitStack() as undo:
+            _enable(undo)
+            _undo = undo.pop_all()
+    finally:
+        _enabling = False
+
+
+def disable() -> None:
+    """Undo :func:`enable`: DeepSpeed is what it was.
+
+    Raises:
+        RuntimeError: an engine exists that was built on what would go.
+    """
+    global _undo
+    if _undo is None:
+        return
+    _refuse_engines("disable()")
+    undo, _undo = _undo, None
+    undo.close()
+
+
+def _enable(undo: ExitStack) -> None:
+    if not torch.backends.mps.is_available():
+        raise RuntimeError("mps_ds.deepspeed: there is no mps device in this process")
+    wanted = os.environ.get("DS_ACCELERATOR", "mps")
+    if wanted != "mps":
+        raise RuntimeError(
+            f"mps_ds.deepspeed: DS_ACCELERATOR={wanted} asks for another device; unset it"
+        )
+    try:
+        import deepspeed
+    except ModuleNotFoundError as error:
+        if error.name != "deepspeed":
+            raise
+        raise ImportError(
+            "DeepSpeed is not installed. Install it with: DS_BUILD_OPS=0 python -m pip install "
+            "'mps_ds[deepspeed]'"
+        ) from error
+    _refuse_engines("enable()")
+
+    from mps_ds import distributed
+
+    from . import bindings, replacements
+
+    if not distributed.is_enabled():
+        distributed.enable()
+        undo.callback(distributed.disable)
+    bindings.rebind(undo)
+    unknown = replacements.apply(undo)
+    replacements.complain(importlib.metadata.version("deepspeed"), unknown)
+    deepspeed.mps_ds_enabled = True
+    undo.callback(delattr, deepspeed, "mps_ds_enabled")
+    _set_variable(undo)
+
+
+def _refuse_engines(call: str) -> None:
+    """An engine holds the optimizers, builders and functions of the time when it was made."""
+    module: Any = sys.modules.get("deepspeed.runtime.engine")
+    if module is None:
+        return
+    gc.collect()  # an engine is in reference cycles: one that is gone must not count
+    engine = module.DeepSpeedEngine
+    # By type: isinstance() would wake lazy objects, which warn or import.
+    if any(issubclass(type(thing), engine) for thing in gc.get_objects()):
+        raise RuntimeError(
+            f"mps_ds.deepspeed.{call}: a DeepSpeed engine exists already. Call it before the first "
+            "deepspeed.initialize(), or drop all engines first."
+        )
+
+
+def _set_variable(undo: ExitStack) -> None:
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "1"
+    if before is None:
+        undo.callback(os.environ.pop, VARIABLE, None)
+    else:
+        undo.callback(os.environ.__setitem__, VARIABLE, before)

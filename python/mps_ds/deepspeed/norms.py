@@ -1,0 +1,151 @@
+"""DeepSpeed's gradient norms, on one kernel each.
+
+Each function here takes DeepSpeed's own and gives what replaces it (replacements.py). Which
+gradients count, which processes add up and that -1 stands for a norm that is not finite are
+DeepSpeed's rules. Norms other than of order 2 stay DeepSpeed's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any
+
+import torch
+
+
+def sum_of_squares(grads: Sequence[torch.Tensor], device: str) -> torch.Tensor:
+    """Of all elements, 0-dim float32 on `device`. Exact to some ulp as far as fp32 reaches.
+
+    The norms themselves neither overflow nor vanish; their square is what processes add up.
+    """
+    from mps_ds import ops
+
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for grad in grads:
+        by_device.setdefault(grad.device, []).append(grad.detach())
+    total = torch.zeros((), dtype=torch.float32, device=device)
+    for tensors in by_device.values():
+        total += ops.multi_tensor_l2norm(tensors).to(device).square()  # type: ignore[union-attr]
+    return total
+
+
+def _or_minus_one(norm: torch.Tensor) -> torch.Tensor:
+    return torch.where(norm.isfinite(), norm, -1.0)
+
+
+def _counts_once(owner: Any, param: torch.Tensor) -> bool:
+    """Not on each process of a model-parallel group, if all of them hold the same gradient."""
+    from deepspeed.runtime.utils import is_model_parallel_parameter
+
+    return bool(is_model_parallel_parameter(param)) or owner.model_parallel_rank == 0
+
+
+def stage_1_and_2(own: Callable[..., Any]) -> Callable[..., Any]:
+    """DeepSpeedZeroOptimizer.get_grad_norm_direct."""
+
+    @wraps(own)
+    def replacement(
+        self: Any,
+        gradients: Iterable[torch.Tensor],
+        params: Iterable[torch.Tensor],
+        norm_type: float = 2,
+    ) -> torch.Tensor:
+        if float(norm_type) != 2.0:
+            return own(self, gradients, params, norm_type)  # type: ignore[no-any-return]
+        import deepspeed.comm as dist
+        from deepspeed.accelerator import get_accelerator
+
+        # Zero padding is a gradient without a param. 0.19.6 pairs it with one all the same; its
+        # norm is 0, but the params behind it are off by one there. Here they are not.
+        real = (g for g in gradients if not getattr(g, "_zero_padding", False))
+        counted = [
+            g.data
+            for g, p in zip(real, params, strict=False)
+            if not getattr(p, "ds_pipe_replicated", False) and _counts_once(self, p)
+        ]
+        total = sum_of_squares(counted, get_accelerator().current_device_name())
+        dist.all_reduce(total, op=dist.ReduceOp.SUM, group=self.dp_process_group)
+        self._model_parallel_all_reduce(tensor=total, op=dist.ReduceOp.SUM)
+        return _or_minus_one(total.sqrt()).to(self.device)
+
+    return replacement
+
+
+def stage_3(own: Callable[..., Any]) -> Callable[..., Any]:
+    """DeepSpeedZeroOptimizer_Stage3.get_grad_norm_direct."""
+
+    @wraps(own)
+    def replacement(
+        self: Any,
+        gradients: Sequence[torch.Tensor],
+        params: Sequence[torch.Tensor],
+        norm_type: float = 2,
+    ) -> torch.Tensor:
+        if float(norm_type) != 2.0:
+            return own(self, gradients, params, norm_type)  # type: ignore[no-any-return]
+        import deepspeed.comm as dist
+        from deepspeed.accelerator import get_accelerator
+
+        self._assert_same_partition_group(params)
+        group = self._get_param_partition_group(params[0])
+        # From 0.19.7 on: partitions that differ between all processes of a model-parallel group.
+        every_rank = getattr(self, "_grad_norm_counts_every_rank", lambda *_: False)
+        all_count = every_rank(params, group)
+        counted = [
+            g for g, p in zip(gradients, params, strict=False) if all_count or _counts_once(self, p)
+        ]
+        total = sum_of_squares(counted, get_accelerator().current_device_name())
+        dist.all_reduce(total, op=dist.ReduceOp.SUM, group=group)
+        if not all_count:
+            self._model_parallel_all_reduce(tensor=total, op=dist.ReduceOp.SUM)
+        experts = self._autoep_expert_parallel_group(params)
+        if experts is not None and dist.get_world_size(group=experts) > 1:
+            dist.all_reduce(total, op=dist.ReduceOp.SUM, group=experts)
+        return _or_minus_one(total.sqrt()).to(self.device)
+
+    return replacement
+
+
+def clip_grad_norm_(own: Callable[..., Any]) -> Callable[..., Any]:
+    """runtime.utils.clip_grad_norm_: fp32 training without ZeRO."""
+
+    @wraps(own)
+    def replacement(
+        parameters: torch.Tensor | Iterable[torch.Tensor],
+        max_norm: float,
+        norm_type: float = 2,
+        mpu: Any = None,
+    ) -> torch.Tensor:
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        params: list[Any] = [p for p in parameters if p.grad is not None]
+        if float(norm_type) != 2.0 or not params:
+            return own(params, max_norm, norm_type, mpu)  # type: ignore[no-any-return]
+        import deepspeed.comm as dist
+        from deepspeed.accelerator import get_accelerator
+        from deepspeed.runtime.utils import is_model_parallel_parameter
+        from deepspeed.utils import groups
+
+        from mps_ds import ops
+
+        first = mpu is None or mpu.get_model_parallel_rank() == 0
+        counted = [p.grad.data for p in params if first or is_model_parallel_parameter(p)]
+        total = sum_of_squares(counted, get_accelerator().current_device_name())
+        if mpu is not None:
+            parallel = mpu.get_model_parallel_group()
+            dist.all_reduce(total, op=dist.ReduceOp.SUM, group=parallel)
+        # DeepSpeed takes the mean over data-parallel processes: experts make their norms differ.
+        data = groups._get_data_parallel_group()
+        norm = total.sqrt() / dist.get_world_size(group=data)
+        dist.all_reduce(norm, group=data)
+        coefficient = (max_norm / (norm + 1e-6)).clamp(max=1.0)
+        by_device: dict[torch.device, list[torch.Tensor]] = {}
+        for p in params:
+            by_device.setdefault(p.device, []).append(p.grad.data)
+        for device, grads in by_device.items():
+            unused = torch.zeros((), device=device)  # found_inf
+            ops.multi_tensor_unscale_(grads, unused, coefficient.to(device))
+        result: torch.Tensor = norm.to(params[0].device)
+        return result
+
+    return replacement

@@ -1,0 +1,173 @@
+"""Every function of DeepSpeed that is replaced, and how to tell that it is the one we know.
+
+Functions change their body under the same name and signature, so each row holds digests of the
+source of the function in the versions that were read and tested. One that is not known stays in
+place.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib
+import inspect
+import os
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from . import norms, overflow
+
+SUPPORTED = ("0.19.6", "0.19.8")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """One row: `make` is given DeepSpeed's function and gives ours."""
+
+    module: str
+    name: str
+    make: Callable[[Callable[..., Any]], Callable[..., Any]]
+    digests: tuple[str, ...]  # in the versions of SUPPORTED; one where the source is the same
+    imported_by: tuple[str, ...] = ()  # modules that hold the function under its own name
+
+
+def _never(own: Callable[..., Any]) -> Callable[..., Any]:
+    """Collectives take mps tensors as they are (mps_ds.distributed), so nothing is staged.
+
+    DeepSpeed's staging copies inputs back after outputs, and so undoes a reduce_scatter whose
+    output is a view of its input.
+    """
+    return functools.wraps(own)(lambda tensor: False)
+
+
+_UTILS = "deepspeed.runtime.utils"
+_ZERO_2 = "deepspeed.runtime.zero.stage_1_and_2"
+_ZERO_3 = "deepspeed.runtime.zero.stage3"
+_SCALER = "deepspeed.runtime.fp16.loss_scaler"
+
+TABLE = (
+    Replacement(
+        "deepspeed.comm.torch",
+        "_needs_cpu_staging",
+        _never,
+        ("397bc8e3c9e9f330",),
+    ),
+    Replacement(
+        _UTILS,
+        "has_inf_or_nan",
+        overflow.has_inf_or_nan,
+        ("df13dbbb19af2b66", "1d63f8be1223ed84"),
+        (_ZERO_2, _ZERO_3, _SCALER),
+    ),
+    Replacement(
+        _UTILS,
+        "CheckOverflow.has_overflow_serial",
+        overflow.has_overflow_serial,
+        ("a850e0602d335961",),
+    ),
+    Replacement(
+        _SCALER,
+        "DynamicLossScaler.has_overflow_serial",
+        overflow.has_overflow_serial,
+        ("a0d59bbb7a4b80e6",),
+    ),
+    Replacement(
+        _ZERO_2,
+        "DeepSpeedZeroOptimizer.has_overflow_partitioned_grads_serial",
+        overflow.partitioned_grads,
+        ("b6c88fad184df15b",),
+    ),
+    Replacement(
+        _ZERO_3,
+        "DeepSpeedZeroOptimizer_Stage3.has_overflow",
+        overflow.flat_buffer,
+        ("7e2de895e8f80597",),
+    ),
+    Replacement(
+        _ZERO_2,
+        "DeepSpeedZeroOptimizer.get_grad_norm_direct",
+        norms.stage_1_and_2,
+        ("abb03b97f6a11c82", "649b326c3e35e739"),
+    ),
+    Replacement(
+        _ZERO_3,
+        "DeepSpeedZeroOptimizer_Stage3.get_grad_norm_direct",
+        norms.stage_3,
+        ("08cb329681558294", "89e96ae0ed8dd207"),
+    ),
+    Replacement(
+        _UTILS,
+        "clip_grad_norm_",
+        norms.clip_grad_norm_,
+        ("cca61d709f569183", "2251781e3b839260"),
+        ("deepspeed.runtime.engine",),
+    ),
+)
+
+
+@functools.cache
+def _definitions(module: str) -> tuple[str, ast.Module]:
+    source = inspect.getsource(importlib.import_module(module))
+    return source, ast.parse(source)
+
+
+def digest(module: str, name: str) -> str:
+    """Of the source of a function or method, without its decorators; "" where it is not there.
+
+    Read from the module: what decorators leave in the place of a function has other source.
+    """
+    try:
+        source, node = _definitions(module)
+    except (ImportError, OSError, SyntaxError):
+        return ""
+    found: ast.AST = node
+    for part in name.split("."):
+        inner = [n for n in getattr(found, "body", []) if getattr(n, "name", None) == part]
+        if len(inner) != 1:
+            return ""
+        found = inner[0]
+    segment = ast.get_source_segment(source, found) or ""
+    return hashlib.sha256(segment.encode()).hexdigest()[:16]
+
+
+def apply(undo: ExitStack) -> list[str]:
+    """Replace what is known; returns the names of what is not. `undo` puts all back."""
+    unknown = []
+    for row in TABLE:
+        if digest(row.module, row.name) not in row.digests:
+            unknown.append(f"{row.module}.{row.name}")
+            continue
+        owner: Any = importlib.import_module(row.module)
+        *path, name = row.name.split(".")
+        for part in path:
+            owner = getattr(owner, part)
+        own = getattr(owner, name)
+        ours = row.make(own)
+        _set(undo, owner, name, ours)
+        for importer in row.imported_by:
+            module = importlib.import_module(importer)
+            if module.__dict__.get(name) is own:
+                _set(undo, module, name, ours)
+    return unknown
+
+
+def _set(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
+    undo.callback(setattr, owner, name, owner.__dict__[name])
+    setattr(owner, name, value)
+
+
+def complain(version: str, unknown: list[str]) -> None:
+    """One warning that names what stays DeepSpeed's own; RuntimeError with MPS_DS_STRICT=1."""
+    if not unknown:
+        return
+    message = (
+        f"mps_ds: DeepSpeed {version} differs from the versions this was written for "
+        f"({', '.join(SUPPORTED)}); DeepSpeed's own stays in place of: {', '.join(unknown)}"
+    )
+    if os.environ.get("MPS_DS_STRICT", "0") != "0":
+        raise RuntimeError(message)
+    warnings.warn(message, stacklevel=4)

@@ -1,0 +1,214 @@
+"""enable() rebinds what DeepSpeed bound, once, and disable() leaves no trace of it."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import mps_ds.deepspeed
+
+
+def state() -> dict[str, object]:
+    """Everything that enable() may touch, by name."""
+    import deepspeed
+    from deepspeed.accelerator import real_accelerator
+    from deepspeed.ops.op_builder import all_ops
+
+    from mps_ds.deepspeed import replacements
+
+    told: dict[str, object] = {"accelerator": real_accelerator.ds_accelerator}
+    told["ALL_OPS"] = dict(all_ops.ALL_OPS)
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] != "deepspeed":
+            continue
+        for key, value in list(vars(module).items()):
+            if key.endswith("Builder") or key in ("torch_memory_reserved", "has_inf_or_nan"):
+                told[f"{name}.{key}"] = value
+    for row in replacements.TABLE:
+        for module in (row.module, *row.imported_by):
+            owner = sys.modules[module]
+            *path, name = row.name.split(".")
+            for part in path:
+                owner = getattr(owner, part)
+            told[f"{module}.{row.name}"] = vars(owner)[name]
+    told["enabled"] = hasattr(deepspeed, "mps_ds_enabled")
+    told["variable"] = os.environ.get("MPS_DS_DEEPSPEED")
+    return told
+
+
+def test_everything_is_rebound_and_put_back() -> None:
+    import deepspeed.runtime.engine  # noqa: F401
+    from deepspeed.ops import op_builder
+    from deepspeed.ops.adam import cpu_adam, fused_adam
+
+    from mps_ds.deepspeed import builders, replacements
+
+    before = state()
+    for _ in range(2):
+        mps_ds.deepspeed.enable()
+        assert mps_ds.deepspeed.is_enabled()
+        for module in (op_builder, fused_adam):
+            assert module.FusedAdamBuilder is builders.FusedAdamBuilder
+        for module in (op_builder, cpu_adam):
+            assert module.CPUAdamBuilder is builders.CPUAdamBuilder
+        during = state()
+        for row in replacements.TABLE:
+            for module in (row.module, *row.imported_by):
+                key = f"{module}.{row.name}"
+                assert during[key] is not before[key], key
+                assert during[key].__wrapped__ is before[key], key
+        assert during["variable"] == "1"
+        mps_ds.deepspeed.disable()
+        assert not mps_ds.deepspeed.is_enabled()
+        after = state()
+        assert after.keys() == before.keys()
+        changed = [key for key in before if after[key] is not before[key]]
+        assert set(changed) <= {"ALL_OPS"}
+        assert after["ALL_OPS"] == before["ALL_OPS"]
+
+
+def test_no_module_keeps_a_builder_of_deepspeeds_own(enabled) -> None:
+    import deepspeed.runtime.engine  # noqa: F401
+    from deepspeed.ops.op_builder.builder import OpBuilder
+
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] != "deepspeed" or name.startswith("deepspeed.ops.op_builder."):
+            continue
+        for key, value in vars(module).items():
+            if inspect.isclass(value) and issubclass(value, OpBuilder) and value is not OpBuilder:
+                assert value.__module__.startswith("mps_ds."), f"{name}.{key}"
+
+
+def test_again_changes_nothing(enabled) -> None:
+    before = state()
+    mps_ds.deepspeed.enable()
+    after = state()
+    assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
+
+
+def test_an_engine_that_exists_refuses_both(one_process) -> None:
+    import deepspeed
+    import torch
+
+    engine, *_ = deepspeed.initialize(
+        model=torch.nn.Linear(2, 2),
+        config={
+            "train_batch_size": 1,
+            "optimizer": {"type": "AdamW", "params": {"lr": 1e-3}},
+        },
+    )
+    with pytest.raises(RuntimeError, match=r"disable\(\): a DeepSpeed engine exists already"):
+        mps_ds.deepspeed.disable()
+    assert mps_ds.deepspeed.is_enabled()
+    from mps_ds.deepspeed import _enable
+
+    with pytest.raises(RuntimeError, match=r"enable\(\): a DeepSpeed engine exists already"):
+        _enable._refuse_engines("enable()")
+    engine.destroy()
+    del engine
+
+
+@pytest.fixture
+def unknown_source(monkeypatch):
+    """One function whose source is not the one in the table."""
+    import dataclasses
+
+    from mps_ds.deepspeed import replacements
+
+    rows = [
+        dataclasses.replace(row, digests=("0" * 16,)) if row.name == "has_inf_or_nan" else row
+        for row in replacements.TABLE
+    ]
+    monkeypatch.setattr(replacements, "TABLE", tuple(rows))
+
+
+def test_an_unknown_function_stays_with_one_warning(unknown_source) -> None:
+    from deepspeed.runtime import utils
+
+    own = utils.has_inf_or_nan
+    with pytest.warns(UserWarning, match="stays in place of: deepspeed.runtime.utils.has_inf") as w:
+        mps_ds.deepspeed.enable()
+    try:
+        assert len([x for x in w if "mps_ds:" in str(x.message)]) == 1
+        assert utils.has_inf_or_nan is own
+        assert utils.clip_grad_norm_.__wrapped__, "the others are replaced"
+    finally:
+        mps_ds.deepspeed.disable()
+
+
+def test_strict_raises_and_leaves_nothing_behind(unknown_source, monkeypatch) -> None:
+    monkeypatch.setenv("MPS_DS_STRICT", "1")
+    before = state()
+    with pytest.raises(RuntimeError, match=r"differs from the versions .* \(0\.19\.6, 0\.19\.8\)"):
+        mps_ds.deepspeed.enable()
+    assert not mps_ds.deepspeed.is_enabled()
+    after = state()
+    assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
+
+
+def test_all_functions_of_this_version_are_known() -> None:
+    from mps_ds.deepspeed import replacements
+
+    unknown = [
+        row.name
+        for row in replacements.TABLE
+        if replacements.digest(row.module, row.name) not in row.digests
+    ]
+    assert unknown == []
+
+
+def test_a_known_version_gives_no_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="mps_ds")
+        mps_ds.deepspeed.enable()
+    mps_ds.deepspeed.disable()
+
+
+def test_another_accelerator_is_not_overruled(monkeypatch) -> None:
+    monkeypatch.setenv("DS_ACCELERATOR", "cpu")
+    with pytest.raises(RuntimeError, match="DS_ACCELERATOR=cpu asks for another device"):
+        mps_ds.deepspeed.enable()
+
+
+PROGRAM = """
+import multiprocessing, os, sys
+import mps_ds.softmps
+def show():
+    import mps_ds
+    import deepspeed
+    from deepspeed.accelerator import get_accelerator
+    from deepspeed.ops.adam import fused_adam
+    print(type(get_accelerator()).__module__, fused_adam.FusedAdamBuilder.__module__, flush=True)
+if __name__ == "__main__":
+    import mps_ds.deepspeed
+    mps_ds.deepspeed.enable()
+    show()
+    child = multiprocessing.get_context("spawn").Process(target=show)
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+"""
+
+
+def test_before_the_import_and_in_spawned_children(tmp_path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM if sys.platform != "darwin" else PROGRAM.replace(".softmps", ""))
+    environment = {k: v for k, v in os.environ.items() if k != "MPS_DS_DEEPSPEED"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stdout.splitlines() if line.startswith("mps_ds")]
+    assert said == ["mps_ds.deepspeed.accelerator mps_ds.deepspeed.builders"] * 2, done.stdout
+
+
+def test_without_deepspeed_the_error_says_how_to_install_it(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    with pytest.raises(ImportError, match=r"DS_BUILD_OPS=0 python -m pip install"):
+        mps_ds.deepspeed.enable()

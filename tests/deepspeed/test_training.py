@@ -1,0 +1,143 @@
+"""Training with DeepSpeed on mps is training with DeepSpeed on the CPU.
+
+The judge is DeepSpeed's own code on its own CPU accelerator, with the same Adam (which tests/ops
+and tests/optim hold to float64). Then nothing is left that may round differently but the norm, so:
+
+- without clipping, losses, loss scales, skipped steps and params are equal bit for bit;
+- the norms that are reported differ by up to 4 ulp;
+- with clipping, the coefficients differ as the norms do, by d = 4 * 2^-23 relative, so Adam's means
+  do, and a step by at most 2 d lr |u|, where |u| <= (1 - beta1) / sqrt(1 - beta2) < 3.2 is the
+  largest update that Adam makes. Rounding to the storage type may then go the other way: one unit
+  of each param. To first order a loss moves by the norm of the gradient times that of all these.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).parent
+_spec = importlib.util.spec_from_file_location("training_cases", HERE / "training_cases.py")
+training_cases = importlib.util.module_from_spec(_spec)
+sys.modules["training_cases"] = training_cases
+_spec.loader.exec_module(training_cases)
+CASES, QUICK, Case = training_cases.CASES, training_cases.QUICK, training_cases.Case
+
+RELATIVE_UNIT = {"fp32": 2.0**-23, "bf16": 2.0**-7, "fp16": 2.0**-10, "fp16-dynamic": 2.0**-10}
+COEFFICIENT_ERROR = 4 * 2.0**-23
+LARGEST_UPDATE = 3.2
+
+
+def run(folder: Path, device: str, processes: int, names: list[str]) -> list[dict]:
+    """What each process was told, training the named cases on one device."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DS_", "MPS_DS_DEEP"))}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+    environment["OMP_NUM_THREADS"] = "1"
+    if sys.platform != "darwin" and device == "mps":
+        environment["MPS_DS_SOFT"] = "1"
+    results = [folder / f"{device}{rank}.pt" for rank in range(processes)]
+    command = [sys.executable, HERE / "training_worker.py", device]
+    running = [
+        subprocess.Popen(
+            [*command, str(rank), str(processes), folder / device, results[rank], *names],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(processes)
+    ]
+    said = [process.communicate(timeout=1800)[0] for process in running]
+    assert not any(p.returncode for p in running), "\n".join(text[-4000:] for text in said)
+    return [torch.load(result) for result in results]
+
+
+@pytest.fixture(scope="module")
+def outcomes(tmp_path_factory, request):
+    """Both devices' outcomes; the cases of a session run in one go, since starting takes longer."""
+    chosen = {
+        item.callspec.params["processes"]: []
+        for item in request.session.items
+        if "processes" in getattr(getattr(item, "callspec", None), "params", {})
+    }
+    for item in request.session.items:
+        if getattr(item, "callspec", None) and "case" in item.callspec.params:
+            chosen[item.callspec.params["processes"]].append(str(item.callspec.params["case"]))
+    made: dict[int, tuple[list[dict], list[dict]]] = {}
+
+    def outcomes(processes: int) -> tuple[list[dict], list[dict]]:
+        if processes not in made:
+            folder = tmp_path_factory.mktemp(f"{processes}")
+            names = chosen[processes]
+            made[processes] = tuple(run(folder, d, processes, names) for d in ("cpu", "mps"))
+        return made[processes]
+
+    return outcomes
+
+
+def parameters():
+    for processes in (1, 2):
+        for case in CASES:
+            # ZeRO without a second process shards nothing: of the quick ones, one suffices there.
+            quick = case in QUICK and (processes == 2 or case == QUICK[2])
+            marks = [] if quick else [pytest.mark.slow]
+            yield pytest.param(case, processes, marks=marks, id=f"{case}-{processes}")
+
+
+@pytest.mark.parametrize(("case", "processes"), parameters())
+def test_mps_trains_as_the_cpu_does(outcomes, case, processes) -> None:
+    cpu, mps = outcomes(processes)
+    for rank in range(processes):
+        expected, told = cpu[rank][str(case)], mps[rank][str(case)]
+        assert not isinstance(expected, str), f"the judge failed:\n{expected}"
+        assert not isinstance(told, str), told
+        assert told["skipped"] == expected["skipped"]
+        assert told["scale"] == expected["scale"]
+        check_norms(case, told["norm"], expected["norm"])
+        if case.clip:
+            check_losses(case, told, expected)
+        else:
+            assert told["loss"] == expected["loss"]
+            assert told["params"] == expected["params"]
+        check_that_it_trains(case, told)
+
+
+def check_norms(case, told: list[float], expected: list[float]) -> None:
+    for step, (norm, other) in enumerate(zip(told, expected, strict=True)):
+        if other > 0 and math.isfinite(other):
+            ulp = torch.finfo(torch.float32).eps * 2 ** math.floor(math.log2(other))
+            assert abs(norm - other) <= 4 * ulp, f"step {step}: {norm} and {other}"
+        else:  # -1: not finite; -2: there is none; or inf
+            assert norm == other, f"step {step}"
+
+
+def check_losses(case, told: dict, expected: dict) -> None:
+    text = training_cases.Text()
+    params = [p.detach() for p in training_cases.model(text).parameters()]
+    count = sum(p.numel() for p in params)
+    size = math.sqrt(sum(p.square().sum().item() for p in params))
+    per_step = 2 * COEFFICIENT_ERROR * training_cases.LR * LARGEST_UPDATE * math.sqrt(count)
+    per_step += RELATIVE_UNIT[case.dtype] * size
+    for step, (loss, other) in enumerate(zip(told["loss"], expected["loss"], strict=True)):
+        gradient = max(norm for norm in expected["norm"] if math.isfinite(norm))
+        assert abs(loss - other) <= step * gradient * per_step, f"step {step}: {loss} and {other}"
+    assert told["loss"][0] == expected["loss"][0], "nothing differs before the first step"
+
+
+def check_that_it_trains(case, told: dict) -> None:
+    assert all(math.isfinite(loss) for loss in told["loss"])
+    assert told["loss"][-1] < told["loss"][0]
+    if case.dtype == "fp16-dynamic":
+        assert 0 < told["skipped"][-1] < training_cases.STEPS, "some steps overflow, some do not"
+    else:
+        assert told["skipped"][-1] == 0
+    if case.clip:
+        finite = [norm for norm in told["norm"] if norm > 0 and math.isfinite(norm)]
+        assert min(finite) > training_cases.CLIP, "every step is clipped"

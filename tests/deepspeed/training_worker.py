@@ -1,0 +1,71 @@
+"""training_worker.py DEVICE RANK PROCESSES STORE RESULTS CASE...: train the cases on one device.
+
+On cpu it is DeepSpeed as it comes, on its own accelerator for CPUs, with one thing exchanged: its
+two Adams call this package's operations, on CPU tensors. DeepSpeed's own for the CPU want a
+compiler; and with the same Adam on both sides all else has to be equal bit for bit.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from training_cases import CASES, train
+
+
+def judge() -> None:
+    import deepspeed.ops.adam.cpu_adam
+    import deepspeed.ops.adam.fused_adam
+
+    from mps_ds import ops
+
+    class Builder:
+        def __init__(self, module):
+            self.module = module
+
+        def load(self):
+            return self.module
+
+    deepspeed.ops.adam.fused_adam.FusedAdamBuilder = lambda: Builder(ops)
+    deepspeed.ops.adam.cpu_adam.CPUAdamBuilder = lambda: Builder(ops.cpu_adam)
+
+
+def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes))
+    if device == "cpu":
+        os.environ["DS_ACCELERATOR"] = "cpu"
+        import mps_ds.ops.cpu_adam
+
+        judge()
+    else:
+        import mps_ds.deepspeed
+
+        mps_ds.deepspeed.enable()
+    import deepspeed.comm
+
+    deepspeed.comm.init_distributed(
+        "gloo",
+        init_method=f"file://{store}",
+        rank=rank,
+        world_size=processes,
+        verbose=False,
+        auto_mpi_discovery=False,
+    )
+    told = {}
+    for case in CASES:
+        if str(case) in names:
+            try:
+                told[str(case)] = train(case, rank, processes, device)
+            except Exception:
+                told[str(case)] = traceback.format_exc()
+    torch.save(told, results)
+    deepspeed.comm.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:6], set(sys.argv[6:]))

@@ -1,0 +1,148 @@
+"""Runs DeepSpeed's own tests on mps with mps_ds.deepspeed enabled in every process.
+
+    python tests/upstream/run_deepspeed.py CHECKOUT [--processes 2] [--only WORD] [more for pytest]
+
+CHECKOUT is a working tree of DeepSpeed's repository; take package and tests of the same time: the
+package 0.19.6 goes with the branch mps-phase0. Nothing of it is copied. pytest and what the tests
+import must be installed (pytest-forked, transformers for some). Prints a table of what passed,
+failed and was skipped, by file, with the reasons for skips; the exit status is 1 if anything
+failed.
+
+DeepSpeed's harness skips tests that want more processes than the accelerator has devices. With
+`--processes 2` it is told that there are two: both then share the one GPU of a Mac.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections import Counter
+from pathlib import Path
+
+# The files that the port is judged by, below CHECKOUT/tests/unit.
+FILES = (
+    "runtime/test_ds_config_dict.py",
+    "runtime/test_ds_initialize.py",
+    "runtime/half_precision/test_fp16.py",
+    "runtime/half_precision/test_dynamic_loss_scale.py",
+    "runtime/zero/test_zero_grad_clip.py",
+    "runtime/zero/test_zero_context.py",
+    "checkpoint/test_zero_optimizer.py",
+    "ops/adam/test_adamw.py",
+    "ops/adam/test_cpu_adam.py",
+    "v1/half_precision",
+    "v1/zero",
+    "v1/accelerator",
+)
+
+
+def environment(processes: int) -> dict[str, str]:
+    """Ours, and what makes every process of the harness use the layer."""
+    here = Path(__file__).resolve().parent
+    told = dict(os.environ)
+    told["DS_ACCELERATOR"] = "mps"
+    told["MPS_DS_DEEPSPEED"] = "1"
+    told["MPS_DS_UPSTREAM_PROCESSES"] = str(processes)
+    told.setdefault("OMP_NUM_THREADS", "1")
+    if sys.platform != "darwin":
+        told["MPS_DS_SOFT"] = "1"
+    told["PYTHONPATH"] = os.pathsep.join([str(here), *filter(None, [told.get("PYTHONPATH")])])
+    return told
+
+
+def run(checkout: Path, target: str, arguments: argparse.Namespace, report: Path) -> None:
+    """One pytest run of its own for each file: one that hangs or dies takes no other with it."""
+    command = [
+        sys.executable, "-m", "pytest", f"unit/{target}", "-q", "-p", "mps_ds_harness",
+        "-p", "no:cacheprovider", "--color=no", f"--junitxml={report}", *arguments.pytest,
+    ]  # fmt: skip
+    if arguments.only:
+        command += ["-k", arguments.only]
+    limit = arguments.minutes * 60
+    try:
+        done = subprocess.run(
+            command,
+            cwd=checkout / "tests",
+            env=environment(arguments.processes),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=limit,
+        )
+        text = done.stdout
+    except subprocess.TimeoutExpired as error:
+        out = error.stdout or b""
+        text = out.decode(errors="replace") if isinstance(out, bytes) else out
+        print(f"    {target}: stopped after {arguments.minutes} minutes")
+    report.with_suffix(".log").write_text(text)
+
+
+def outcomes(report: Path) -> list[tuple[str, str, str]]:
+    """(test, outcome, reason) of a junit report; none where pytest did not get to write it."""
+    if not report.exists():
+        return []
+    told = []
+    for case in ElementTree.parse(report).iter("testcase"):
+        outcome, reason = "passed", ""
+        for child in case:
+            if child.tag in ("failure", "error", "skipped"):
+                outcome = {"failure": "failed"}.get(child.tag, child.tag)
+                reason = (
+                    (child.get("message") or "").splitlines()[0] if child.get("message") else ""
+                )
+        told.append((f"{case.get('classname')}::{case.get('name')}", outcome, reason))
+    return told
+
+
+def main() -> int:
+    """Run, print, return the exit status."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkout", type=Path)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--only", help="pytest's -k")
+    parser.add_argument("--files", nargs="*", default=FILES, help="below tests/unit")
+    parser.add_argument("--minutes", type=float, default=120, help="limit of each file")
+    parser.add_argument("--logs", type=Path, help="where pytest's output and reports go")
+    arguments, arguments.pytest = parser.parse_known_args()
+    logs = arguments.logs or Path(tempfile.mkdtemp(prefix="deepspeed-tests-"))
+    logs.mkdir(parents=True, exist_ok=True)
+
+    total: Counter[str] = Counter()
+    skipped: Counter[str] = Counter()
+    broken: list[str] = []
+    print(f"{'file':52}  passed  failed  errors  skipped   (logs: {logs})", flush=True)
+    for target in arguments.files:
+        if not (arguments.checkout / "tests" / "unit" / target).exists():
+            print(f"{target:52}  not in this checkout", flush=True)
+            continue
+        report = logs / (target.replace("/", "-").removesuffix(".py") + ".xml")
+        report.unlink(missing_ok=True)
+        run(arguments.checkout, target, arguments, report)
+        told = outcomes(report)
+        if not told:
+            broken.append(f"{target}: no test ran, see {report.with_suffix('.log')}")
+        count = Counter(outcome for _, outcome, _ in told)
+        total += count
+        skipped += Counter(reason for _, outcome, reason in told if outcome == "skipped")
+        broken += [
+            f"{t}: {reason}" for t, outcome, reason in told if outcome in ("failed", "error")
+        ]
+        columns = [count[name] for name in ("passed", "failed", "error", "skipped")]
+        print(f"{target:52}" + "".join(f"{n:8}" for n in columns), flush=True)
+    columns = [total[name] for name in ("passed", "failed", "error", "skipped")]
+    print(f"{'all':52}" + "".join(f"{n:8}" for n in columns))
+    for reason, count in skipped.most_common():
+        print(f"    skipped {count}: {reason}")
+    for line in broken:
+        print(f"    {line}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
