@@ -27,6 +27,7 @@ void adam_elsewhere(const Tensors& params, const Tensors& grads, const Tensors& 
   const DeviceType device = params.empty() ? DeviceType::MPS : params[0].device().type();
   const bool known = device == DeviceType::MPS || device == DeviceType::CPU;
   check_adam_lists(lists, known ? device : DeviceType::MPS);  // names what is wrong
+  for (size_t i = 0; i < grads.size(); ++i) check_adam_grad(grads[i], i, lists, i);
   MPS_DS_CHECK(params.empty(), "adam_ has no kernel for ", device_name(device),
                " in this build (MPS_DS_BUILD=cpu builds none for mps)");
 }

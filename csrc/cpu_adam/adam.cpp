@@ -33,7 +33,8 @@ void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_av
               const Tensors& lr_tensors, const OptionalTensor& grad_scale,
               const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
               const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
-  const AdamLists lists{params, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, copies, step_tensors};
+  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
+                        copies, step_tensors, amsgrad_rows};
   AdamInput input = adam_input(lists, grads, groups, steps, options,
                                {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
   check_adam_lists(lists, DeviceType::CPU);

@@ -19,7 +19,7 @@ namespace mps_ds::cpu_adam {
 
 enum class Arithmetic : uint8_t {
   kPlain,  // mps/kernels/adam_plain.h, any types
-  kPairs,  // mps/kernels/adam_math.h; params, grads and states are float32
+  kPairs,  // mps/kernels/adam_math.h; params and states are float32
 };
 
 // One param and what belongs to it: addresses of element 0. Values are computed in float32 and

@@ -177,13 +177,19 @@ template <class V>
 void step_dense(const AdamTensors& tensors, int64_t begin, int64_t end, const AdamHyper& hyper,
                 Arithmetic arithmetic) {
   if (arithmetic == Arithmetic::kPairs)
-    return step_typed<V, true, float, float, float>(tensors, begin, end, hyper);
+    return with_type(tensors.grad_type, [&](auto grad) {
+      using G = typename decltype(grad)::type;
+      step_typed<V, true, float, G, float>(tensors, begin, end, hyper);
+    });
   with_type(tensors.param_type, [&](auto param) {
     with_type(tensors.grad_type, [&](auto grad) {
       using P = typename decltype(param)::type;
       using G = typename decltype(grad)::type;
       if (tensors.state_type == Storage::kFloat32)
         return step_typed<V, false, P, G, float>(tensors, begin, end, hyper);
+      // adam_random.h holds bfloat16 params in float32 until they are rounded.
+      if constexpr (std::is_same_v<P, float>)
+        return step_typed<V, false, P, G, BFloat16>(tensors, begin, end, hyper);
       step_typed<V, false, P, G, P>(tensors, begin, end, hyper);
     });
   });

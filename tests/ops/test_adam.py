@@ -309,24 +309,38 @@ def test_a_stale_backward_raises(device):
         loss.backward()
 
 
-def test_every_written_tensor_gets_a_new_version_and_no_other(device):
-    tensors = on(device, random_arrays(4, 13))
-    for call in (adam_, lambda *a, **k: torch.ops.mps_ds.adam_(*a, *k.values())):
-        versions = [t._version for t in tensors]
-        numbers = {
-            "lr": 0.1, "beta1": 0.9, "beta2": 0.99, "eps": 1e-8, "weight_decay": 0.0,
-            "adam_w_mode": True, "bias_correction": True, "maximize": False,
-        }  # fmt: skip
-        call(*([t] for t in tensors), [1], **numbers)
-        bumped = [t._version > v for t, v in zip(tensors, versions, strict=True)]
-        assert bumped == [True, False, True, True]
+# lr, beta1, beta2, eps, weight_decay, adam_w_mode, bias_correction, maximize, clip_value
+NUMBERS = [0.1, 0.9, 0.99, 1e-8, 0.1, 1.0, 1.0, 0.0, float("inf")]
+
+
+def operator_arguments(device, *shapes, full=False):
+    """Arguments of torch.ops.mps_ds.adam_; `full`: with every optional one."""
+    lists = [on(device, random_arrays(s, i)) for i, s in enumerate(shapes)]
+    params, grads, exp_avgs, exp_avg_sqs = map(list, zip(*lists, strict=True))
+    if not full:
+        steps = ([], [], [], [], [], [1], NUMBERS, [])
+        return (params, grads, exp_avgs, exp_avg_sqs, *steps, None, None, None, None, None)
+    largest = [exp_avg_sqs[0].clone()]
+    copies = [p.to(torch.bfloat16) for p in params]
+    counts = [torch.zeros((), device=device) for _ in params]
+    scalars = [torch.ones((), device=device) for _ in range(5)]
+    return (params, grads, exp_avgs, exp_avg_sqs, largest, [0], copies, counts,
+            [0] * len(params), [], NUMBERS, scalars[:1], *scalars[1:], None)  # fmt: skip
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_every_written_tensor_gets_a_new_version_and_no_other(device, full):
+    arguments = operator_arguments(device, (4,), (2, 3), full=full)
+    tensors = [t for a in arguments[:8] for t in a if isinstance(t, torch.Tensor)]
+    versions = [t._version for t in tensors]
+    torch.ops.mps_ds.adam_(*arguments)
+    grads = {id(t) for t in arguments[1]}
+    bumped = [t._version > v for t, v in zip(tensors, versions, strict=True)]
+    assert bumped == [id(t) not in grads for t in tensors]
 
 
 def test_opcheck(device):
-    def sample(*shapes):
-        lists = [on(device, random_arrays(s, i)) for i, s in enumerate(shapes)]
-        return (*map(list, zip(*lists, strict=True)), [1])
-
-    numbers = (0.1, 0.9, 0.99, 1e-8, 0.1, True, True, False)
-    for arguments in (sample((4,)), sample((2, 3), (5,))):
-        torch.library.opcheck(torch.ops.mps_ds.adam_.default, (*arguments, *numbers))
+    for shapes in (((4,),), ((2, 3), (5,))):
+        for full in (False, True):
+            arguments = operator_arguments(device, *shapes, full=full)
+            torch.library.opcheck(torch.ops.mps_ds.adam_.default, arguments)

@@ -1,16 +1,18 @@
 """The same input gives the same bits: on every device, in every run, in any order of threads."""
 
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from norm_reference import BOUNDARIES, DTYPES, bits, on_softmetal, values
 
-from mps_ds.ops import multi_tensor_l2norm, norm_and_non_finite
+from mps_ds.ops import (
+    clip_grad_norm_,
+    multi_tensor_l2norm,
+    multi_tensor_non_finite,
+    multi_tensor_unscale_,
+    norm_and_non_finite,
+)
 
 NORM_TYPES = [2.0, math.inf]
 
@@ -62,43 +64,39 @@ def test_the_number_of_cpu_threads_changes_no_bit():
 
 @on_softmetal
 @pytest.mark.parametrize("norm_type", NORM_TYPES)
-def test_the_order_of_threads_changes_no_bit(norm_type):
-    from mps_ds import softmetal
+def test_norms_do_not_depend_on_what_metal_leaves_open(same_under_freedom, norm_type):
+    def compute():
+        tensors = [t.to("mps") for t in sample()] + [values(300_000, seed=1).to("mps")]
+        total, norms = multi_tensor_l2norm(tensors, True, norm_type=norm_type)
+        groups = [i % 3 for i in range(len(tensors))]
+        return [total, norms, *norm_and_non_finite(tensors, groups, norm_type=norm_type)]
 
-    tensors = [t.to("mps") for t in sample()]
-    wanted = results(tensors, norm_type)
-    with softmetal.changed_settings(order=softmetal.Order.REVERSE):
-        assert results(tensors, norm_type) == wanted
-
-
-def limited(threads: int, script: str) -> subprocess.CompletedProcess[str]:
-    """Runs a script in a process whose pipelines have that many threads at most."""
-    environment = dict(os.environ, MPS_DS_SOFT="1", SOFTMETAL_MAX_THREADS=str(threads))
-    environment["PYTHONPATH"] = os.pathsep.join(
-        [*map(str, (Path(__file__).parent, Path(__file__).parents[1])), *sys.path]
-    )
-    return subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
-    )
+    same_under_freedom(compute)
 
 
 @on_softmetal
-@pytest.mark.parametrize("threads", [896, 448])
-def test_thread_limits_change_no_bit(threads):
-    script = (
-        "from test_norm_determinism import results, sample\n"
-        "print(*results([t.to('mps') for t in sample()]))"
-    )
-    run = limited(threads, script)
-    assert run.stdout.split() == [str(b) for b in results([t.to("mps") for t in sample()])], run
+def test_what_is_written_does_not_depend_on_what_metal_leaves_open(same_under_freedom):
+    def compute():
+        grads = [values(n, DTYPES[n % 3], n).to("mps") for n in BOUNDARIES[::5]]
+        grads += [values((30, 40)).to("mps").t(), values(9001, torch.bfloat16).to("mps")[1:]]
+        params = [torch.nn.Parameter(torch.zeros_like(g)) for g in grads]
+        for param, grad in zip(params, grads, strict=True):
+            param.grad = grad
+        found_inf = torch.zeros((), device="mps")
+        multi_tensor_unscale_(grads, found_inf, torch.tensor(1 / 3, device="mps"))
+        norm = clip_grad_norm_(params, 0.5)
+        return [norm, found_inf, multi_tensor_non_finite(grads), *grads]
+
+    same_under_freedom(compute)
 
 
 @on_softmetal
 def test_too_few_threads_are_an_error_not_another_result():
-    script = (
-        "import torch; from mps_ds.ops import multi_tensor_l2norm\n"
-        "multi_tensor_l2norm([torch.ones(4, device='mps')])"
-    )
-    assert "norm_partials can have 128 threads on this device; it needs 256" in (
-        limited(128, script).stderr
-    )
+    from mps_ds import softmetal
+
+    tensors = [torch.ones(4, device="mps")]
+    with (
+        softmetal.changed_settings(max_threads=128),
+        pytest.raises(RuntimeError, match=r"norm_partials can have 128 threads .* it needs 256"),
+    ):
+        multi_tensor_l2norm(tensors)

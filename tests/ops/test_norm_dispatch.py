@@ -178,6 +178,22 @@ def test_nothing_runs_before_a_commit_and_buffers_outlive_their_tensors():
     assert len(others) == 20
 
 
+def test_order_with_pytorchs_own_work():
+    # kernels#307, kernels-community#1155: launches in a row, between PyTorch's.
+    param = torch.nn.Parameter(torch.zeros(4, 4, device="mps"))
+    param.grad = torch.full((4, 4), 3.0, device="mps")
+    param.grad.mul_(2)
+    before = multi_tensor_l2norm([param.grad])
+    clip_grad_norm_([param], 12.0)
+    multi_tensor_unscale_([param.grad], torch.zeros((), device="mps"), 0.5)
+    product = param.grad @ torch.eye(4, device="mps")
+    after = multi_tensor_l2norm([product])
+    param.grad.zero_()
+    assert before.item() == 24.0
+    assert after.item() == pytest.approx(6.0, rel=1e-6)
+    assert multi_tensor_l2norm([param.grad]).item() == 0.0
+
+
 def test_many_calls_leave_nothing_behind():
     tensors = mixed(20)
     multi_tensor_l2norm(tensors)

@@ -48,7 +48,7 @@ def test_a_step_over_2000_tensors_is_one_dispatch_and_synchronises_nothing(count
     print({k: v for k, v in counted.items() if k != "kernels"})
     assert counted["dispatches"] == counted["encoders"] == 1
     assert {name: counted[name] for name in NEVER_IN_A_STEP} == dict.fromkeys(NEVER_IN_A_STEP, 0)
-    assert counted["kernels"]["adam_float32"]["threadgroups"] == 2000
+    assert counted["kernels"]["adam"]["threadgroups"] == 2000
 
 
 def test_the_first_step_too_makes_one_dispatch(count):
@@ -70,15 +70,43 @@ def test_groups_step_counts_and_layouts_share_the_dispatch(count):
     params[0].grad = torch.ones(4, device="mps")
     counted = count(optimizer.step)
     assert counted["dispatches"] == counted["encoders"] == 1
-    assert set(counted["kernels"]) == {"adam_strided_float32"}
+    assert set(counted["kernels"]) == {"adam"}
 
 
-def test_a_layout_that_all_four_share_needs_no_strides(count):
-    param = nn.Parameter(torch.ones(2, 3, 4, 5, device="mps").to(memory_format=torch.channels_last))
-    param.grad = torch.ones_like(param)
-    optimizer = FusedAdam([param])
+def test_one_dispatch_more_for_each_further_combination_of_types(count):
+    dtypes = (torch.float32, torch.bfloat16, torch.float16)
+    params = [nn.Parameter(torch.ones(4, device="mps", dtype=d)) for d in dtypes for _ in range(9)]
+    for param in params:
+        param.grad = torch.ones_like(param)
+    optimizer = FusedAdam([{"params": params[:20]}, {"params": params[20:], "amsgrad": True}])
+    optimizer.step()
     counted = count(optimizer.step)
-    assert set(counted["kernels"]) == {"adam_float32"}
+    # float32, bfloat16, float16, and float16 with amsgrad
+    assert counted["dispatches"] == 4
+    assert counted["encoders"] == 1
+
+
+def test_step_counts_on_the_device_cost_no_dispatch(count):
+    _, optimizer = make(30, capturable=True)
+    counted = count(optimizer.step)
+    assert counted["dispatches"] == counted["encoders"] == 1
+    assert {name: counted[name] for name in NEVER_IN_A_STEP} == dict.fromkeys(NEVER_IN_A_STEP, 0)
+
+
+def test_a_step_with_scaler_and_clipping_is_three_dispatches(count):
+    params, optimizer = make(200)
+    scaler = torch.amp.GradScaler("mps")
+    scaler.scale(torch.ones((), device="mps"))
+
+    def step():
+        optimizer.step(scaler=scaler, max_norm=1.0)
+
+    step()
+    scaler.update()
+    counted = count(step)
+    assert counted["dispatches"] == 3  # partial norms, their finish, Adam
+    assert {name: counted[name] for name in NEVER_IN_A_STEP} == dict.fromkeys(NEVER_IN_A_STEP, 0)
+    assert len(params) == 200
 
 
 def test_a_step_without_gradients_encodes_nothing(count):

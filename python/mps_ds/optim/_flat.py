@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 _ALIGNMENT = 32  # elements; 128 bytes, a cache line of Apple's GPUs
-_LARGEST = 1 << 28  # elements; 1 GiB of float32: far below Metal's limit, and a piece that the allocator finds
+_LARGEST = (
+    1 << 28
+)  # elements; 1 GiB of float32: far below Metal's limit, and a piece that the allocator finds
 
 
 def _strides_like(param: Tensor) -> tuple[int, ...]:

@@ -73,7 +73,9 @@ def check_options(group: dict[str, Any]) -> None:
 
 def _check_lr(lr: float | Tensor) -> None:
     if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError(f"lr is a tensor of {lr.numel()} elements; it must have one")
+        raise ValueError(
+            f"lr is a tensor of {lr.numel()} elements on {lr.device}; it must have one"
+        )
     if is_on_device(lr):
         return  # reading it would stall every step
     if not 0.0 <= float(lr) < math.inf:

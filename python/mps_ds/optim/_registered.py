@@ -110,7 +110,8 @@ class Registered:
                     for row, tensor in zip(self.amsgrad_rows, self.max_exp_avg_sqs, strict=True)
                 )
                 and (
-                    not self.step_tensors or all(map(is_, map(_step, self.states), self.step_tensors))
+                    not self.step_tensors
+                    or all(map(is_, map(_step, self.states), self.step_tensors))
                 )
                 and all(p.grad is None for p in self.waiting)
             )
@@ -127,9 +128,7 @@ class Registered:
         present: list[Tensor] = grads  # type: ignore[assignment]
         return present, rows
 
-    def step(
-        self, groups: list[dict[str, Any]], options: list[float], scalars: Scalars
-    ) -> bool:
+    def step(self, groups: list[dict[str, Any]], options: list[float], scalars: Scalars) -> bool:
         """Step the parameters that have gradients; False where the plan must be made anew."""
         grads, rows = self.gradients()
         if not grads:

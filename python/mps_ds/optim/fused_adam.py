@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from ._flat import zeros_like_each
 from ._options import adopt_state, check_options, check_params, check_state_dtype, step_options
-from ._registered import Registered, Scalars
+from ._registered import Registered
 from ._scaling import ScaledStep
 
 _STATES = ("exp_avg", "exp_avg_sq", "max_exp_avg_sq")
@@ -193,9 +193,7 @@ class FusedAdam(Optimizer):
         """
         state_dict = super().state_dict()
         state_dict["state"] = {
-            index: {**state, "step": torch.as_tensor(state["step"], dtype=torch.float32)}
-            if "step" in state
-            else state
+            index: {**state, "step": _step_tensor(state["step"])} if "step" in state else state
             for index, state in state_dict["state"].items()
         }
         for group in state_dict["param_groups"]:
@@ -204,6 +202,7 @@ class FusedAdam(Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a state dict of this class, or of torch.optim's Adam or AdamW, or of DeepSpeed's."""
+
         # The base class casts states to the parameters' dtype: keep what it casts from. Hooks may
         # replace the state dict, so look at it after them.
         def remember(_: Optimizer, given: dict[str, Any]) -> None:
@@ -237,6 +236,7 @@ class FusedAdam(Optimizer):
             group["differentiable"] = False
             for name, value in {**defaults, **mine}.items():
                 group.setdefault(name, value)
+            group["lr"] = _placed_like(group["lr"], mine.get("lr"))
             check_options(group)
             for position, param in enumerate(group["params"]):
                 name = f"state of params[{position}] in param group {index}"
@@ -296,9 +296,7 @@ class FusedAdam(Optimizer):
         everyone = [p for g in groups for p in g["params"]]
         check_params([p for p in everyone if p.grad is not None or self.state.get(p)])
         new = [p for p in everyone if p.grad is not None and not self.state.get(p)]
-        for param, exp_avg, exp_avg_sq in zip(
-            new, self._zeros(new), self._zeros(new), strict=True
-        ):
+        for param, exp_avg, exp_avg_sq in zip(new, self._zeros(new), self._zeros(new), strict=True):
             self.state[param] = {"step": 0, "exp_avg": exp_avg, "exp_avg_sq": exp_avg_sq}
         with_max = [p for g in groups if g["amsgrad"] for p in g["params"] if self.state.get(p)]
         without = [p for p in with_max if "max_exp_avg_sq" not in self.state[p]]
@@ -307,3 +305,16 @@ class FusedAdam(Optimizer):
         self._device_steps = self._device_steps or any(g["capturable"] for g in groups)
         self._registered = Registered(self, everyone, self._device_steps)
         return self._registered
+
+
+def _placed_like(lr: float | Tensor, mine: float | Tensor | None) -> float | Tensor:
+    """A loaded learning rate where this optimizer had its own: a map_location may have moved it."""
+    if not isinstance(lr, Tensor):
+        return lr
+    return lr.to(mine.device if isinstance(mine, Tensor) else "cpu")
+
+
+def _step_tensor(step: int | Tensor) -> Tensor:
+    if isinstance(step, Tensor):
+        return step
+    return torch.tensor(step, dtype=torch.float32, device="cpu")
