@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
+import sys
 import unittest.mock
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing._internal import common_methods_invocations
 from torch.utils._pytree import tree_flatten, tree_map
+
+import mps_ds.softmps  # noqa: F401 - gives the process its mps device
 
 REFUSALS = (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError, IndexError)
 MISSING_ON_MAC = "is not currently implemented for the MPS device"
@@ -183,6 +187,12 @@ def _largest_difference(actual: torch.Tensor, expected: torch.Tensor) -> str:
     return f"differs by up to {worst:g}"
 
 
-def names(ops: Iterator[Any] | list[Any]) -> list[str]:
-    """Names that tell variants of an operator apart."""
-    return [op.formatted_name for op in ops]
+def main(dtype_name: str) -> None:
+    """Judge all samples of all operators and print the verdicts as JSON: {name: verdict}."""
+    dtype = getattr(torch, dtype_name)
+    verdicts = {op.formatted_name: asdict(judge(op, dtype)) for op in operators(dtype)}
+    sys.stdout.write(json.dumps(verdicts))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
