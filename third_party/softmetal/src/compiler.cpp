@@ -43,7 +43,7 @@ std::string trimmed(std::string text) {
 // Digest of the compiler and of the shading language library, so that a new version of either does
 // not find old libraries.
 std::string compiler_version() {
-  static std::string version;
+  static auto& version = *new std::string;
   if (!version.empty()) return version;
   std::ifstream file(library_folder() + "/../msl/DIGEST");
   std::getline(file, version);

@@ -28,12 +28,12 @@ constexpr size_t kMaxGuarded = 8192;
 std::mutex g_lock;
 std::atomic<Ticket> g_last{0};
 Ticket g_waited = 0;
-std::vector<Memory*> g_guarded;
+auto& g_guarded = *new std::vector<Memory*>;
 
 struct Freed {
   size_t block, bytes, length;
 };
-std::vector<Freed> g_freed;
+auto& g_freed = *new std::vector<Freed>;
 
 struct Found {
   const char* by;  // nullptr: the buffer was released

@@ -19,6 +19,14 @@
 namespace softmetal {
 namespace {
 
+// sm_dispatch::failed, which workers look at while another one sets it.
+void set_failed(sm_dispatch& abi) {
+  __atomic_store_n(&abi.failed, 1, __ATOMIC_RELAXED);
+}
+bool has_failed(const sm_dispatch& abi) {
+  return __atomic_load_n(&abi.failed, __ATOMIC_RELAXED);
+}
+
 // A dispatch while it runs. The kernel library sees `abi`, which therefore comes first.
 struct Job {
   sm_dispatch abi{};
@@ -44,14 +52,14 @@ struct Job {
   void fail(const Raw& raw) {
     std::lock_guard<std::mutex> guard(lock);
     if (!failure) failure = raw;
-    abi.failed = 1;
+    set_failed(abi);
   }
 
   // Of the watchdog.
   void stop() {
     std::lock_guard<std::mutex> guard(lock);
     timed_out = true;
-    abi.failed = 1;
+    set_failed(abi);
     for (pthread_t worker : workers) interrupt(worker);
   }
 
@@ -82,14 +90,14 @@ void note_failure(sm_dispatch* abi, const char* message, const void* pc) {
     t_lane->message = message;
     t_lane->pc = pc;
   }
-  abi->failed = 1;
+  set_failed(*abi);
 }
 
 void run_groups(void* context) {
   Lane& lane = *static_cast<Lane*>(context);
   Job& job = *lane.job;
   const unsigned* groups = job.abi.groups;
-  while (!job.abi.failed) {
+  while (!has_failed(job.abi)) {
     uint64_t i = job.next.fetch_add(1, std::memory_order_relaxed);
     if (i >= job.total) break;
     i = in_order(job.order, i, job.total, job.abi.seed);

@@ -23,9 +23,10 @@ constexpr unsigned char kMargin = 0xff;
 constexpr size_t kMarginBytes = 256;  // checked on each side
 
 std::mutex g_lock;  // guards everything below, the arena, and the private members of Memory
-std::map<size_t, Memory*> g_blocks;  // block offset -> its buffer
-std::vector<Memory*> g_resident;     // protection other than PROT_NONE
-std::vector<Memory*> g_granted;      // to the running dispatch
+// Never destroyed, as all of the device's state: queues may still run when the process ends.
+auto& g_blocks = *new std::map<size_t, Memory*>;  // block offset -> its buffer
+auto& g_resident = *new std::vector<Memory*>;     // protection other than PROT_NONE
+auto& g_granted = *new std::vector<Memory*>;      // to the running dispatch
 unsigned long g_grants = 0;
 
 // Released blocks, oldest first. They rest here before they are used again, so that a stale address
@@ -33,7 +34,7 @@ unsigned long g_grants = 0;
 struct Resting {
   size_t block, pages;
 };
-std::deque<Resting> g_resting;
+auto& g_resting = *new std::deque<Resting>;
 size_t g_resting_bytes = 0;
 constexpr size_t kMaxResting = 256;
 constexpr size_t kMaxRestingBytes = 16 << 20;
