@@ -26,6 +26,7 @@ __all__ = [
     "destroy_adam",
 ]
 
+_LISTS = ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "copies")
 _logger = logging.getLogger(__name__)
 
 for _op in (torch.ops.mps_ds.cpu_adam_.default, torch.ops.mps_ds.cpu_adam_rollback_.default):
@@ -152,7 +153,10 @@ class _OnHost:
         self._back: list[tuple[Tensor, Tensor]] = []
 
     def __enter__(self) -> _OnHost:
-        if not any(t.device.type == "mps" for tensors in self.lists for t in tensors):
+        devices = {t.device.type for tensors in self.lists for t in tensors}
+        if not devices <= {"cpu", "mps"} and len(devices) > 1:
+            self._refuse_mixture()
+        if "mps" not in devices:
             return self
         self.lists = [list(tensors) for tensors in self.lists]
         places = [
@@ -174,6 +178,16 @@ class _OnHost:
                     self._back.append((tensors[i], copy))
                 tensors[i] = copy
         return self
+
+    def _refuse_mixture(self) -> None:
+        """A tensor on meta would make a silent no-op of the call."""
+        for name, tensors in zip(_LISTS, self.lists, strict=False):
+            for index, tensor in enumerate(tensors):
+                if tensor.device.type not in ("cpu", "mps"):
+                    raise RuntimeError(
+                        f"mps_ds: {name}[{index}] is on {tensor.device.type}; accepted are tensors "
+                        "on cpu and mps"
+                    )
 
     def __exit__(self, error: object, *_: object) -> None:
         if error is None:

@@ -167,6 +167,11 @@ class CPUAdam(Optimizer):
                     state = torch.empty_like(param, dtype=self._dtype_of(param), device="cpu")
                     self.state[param][key] = state.copy_(value)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled and copied: torch's part, and what the constructor decided."""
+        modes = ("adam_w_mode", "fp32_optimizer_states")
+        return {**super().__getstate__(), **{name: getattr(self, name) for name in modes}}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over a state dict, or what was pickled; where it raises, nothing changes."""
         defaults = state.get("defaults", getattr(self, "defaults", {}))
