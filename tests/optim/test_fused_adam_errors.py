@@ -37,7 +37,7 @@ def test_options(options, message):
 
 
 def test_state_dtype():
-    with pytest.raises(ValueError, match="state_dtype is torch.float64; accepted are"):
+    with pytest.raises(ValueError, match=r"state_dtype is torch\.float64; accepted are"):
         FusedAdam(make("cpu"), state_dtype=torch.float64)
 
 
@@ -47,7 +47,7 @@ def test_a_state_dtype_that_is_not_the_params(device):
         param.grad = torch.ones_like(param)
     optimizer = FusedAdam(params, state_dtype=torch.float16)
     with pytest.raises(
-        RuntimeError, match="state_dtype is torch.float16, a parameter is torch.flo"
+        RuntimeError, match=r"state_dtype is torch\.float16, a parameter is torch\.float32"
     ):
         optimizer.step()
     assert not optimizer.state

@@ -232,9 +232,9 @@ def test_misuse(device):
     params = make_params(device)
     optimizer = FusedAdam(params)
     set_grads(params, 0)
-    with pytest.raises(ValueError, match="max_norm is -1.0; it must be >= 0"):
+    with pytest.raises(ValueError, match=r"max_norm is -1\.0; it must be >= 0"):
         optimizer.step(max_norm=-1.0)
-    with pytest.raises(ValueError, match="norm_type is 1.0; accepted are 2 and inf"):
+    with pytest.raises(ValueError, match=r"norm_type is 1\.0; accepted are 2 and inf"):
         optimizer.step(max_norm=1.0, norm_type=1.0)
     with pytest.raises(RuntimeError, match="there is no scale yet"):
         optimizer.step(scaler=torch.amp.GradScaler(device.type))

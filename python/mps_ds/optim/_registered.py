@@ -229,6 +229,6 @@ class Registered:
 
 
 def _bases(tensors: chain[Tensor]) -> list[Tensor]:
-    """The distinct tensors that these are views of: views share the version counter of their base."""
+    """The distinct tensors that these are views of; views share their version counters."""
     bases = (t if t._base is None else t._base for t in tensors)
     return list({id(t): t for t in bases}.values())

@@ -28,17 +28,17 @@ class FusedAdam(Optimizer):
     :func:`mps_ds.ops.adam_`. A step reads nothing back from the GPU and waits for nothing. (One
     dispatch more for each further combination of dtypes among parameters, gradients and amsgrad.)
 
-    State: `exp_avg`, `exp_avg_sq` (and `max_exp_avg_sq` with amsgrad), laid out as the parameter, as
-    views of few large buffers (`torch.save` of one of them saves its buffer); `step` of each
+    State: `exp_avg`, `exp_avg_sq` (and `max_exp_avg_sq` with amsgrad), laid out as the parameter,
+    as views of few large buffers (`torch.save` of one of them saves its buffer); `step` of each
     parameter: an int, or a float32 tensor on the device where the step count is kept there
     (`capturable`, or once only the device knows whether a step was skipped: under a GradScaler).
     `state_dict()` is that of `torch.optim.AdamW`, and each loads the other's; the state dict of
     `torch.optim.Adam` too. Whether weight decay is decoupled and what dtype states have is decided
     here, not by a state dict of theirs. Dropped states and parameters are freed at the next step.
 
-    With `torch.amp.GradScaler("mps")`: `scaler.step(optimizer)`, as with every optimizer; or, without
-    its wait for the GPU, `optimizer.step(scaler=scaler)` in its place, which reads the gradients
-    once for overflow and norm, and once for the step. `scaler.update()` follows either.
+    With `torch.amp.GradScaler("mps")`: `scaler.step(optimizer)`, as with every optimizer; or,
+    without its wait for the GPU, `optimizer.step(scaler=scaler)` in its place, which reads the
+    gradients once for overflow and norm, and once for the step. `scaler.update()` follows either.
 
     Args:
         params: float32, float16 or bfloat16 parameters of any shape and strides, on one device
@@ -265,8 +265,8 @@ class FusedAdam(Optimizer):
     def _dtype_of_state(self, param: Tensor) -> torch.dtype:
         if self._state_dtype not in (None, torch.float32, param.dtype):
             raise RuntimeError(
-                f"state_dtype is {self._state_dtype}, a parameter is {param.dtype}; a state must be "
-                "torch.float32 or of the parameter's dtype"
+                f"state_dtype is {self._state_dtype}, a parameter is {param.dtype}; a state must "
+                "be torch.float32 or of the parameter's dtype"
             )
         return self._state_dtype or torch.float32
 
