@@ -39,6 +39,7 @@ main() {
     *) fail "usage: tools/setup.sh tools|install|test" ;;
   esac
   ensure_system
+  if [ "$1" = test ]; then ensure_test_system; fi
   ensure_venv
   ensure_requirements build build
   if [ "$1" != install ]; then ensure_requirements test test lint; fi

@@ -39,6 +39,15 @@ ensure_linux() {
   if [ ${#MISSING_PACKAGES[@]} -gt 0 ]; then install_packages; fi
 }
 
+# ensure_test_system: the tests run the NEON code, which is compiled for arm64, on qemu.
+ensure_test_system() {
+  if [ "$(uname -s)-$(uname -m)" != Linux-x86_64 ]; then return; fi
+  MISSING_PACKAGES=()
+  has aarch64-linux-gnu-g++ || MISSING_PACKAGES+=("g++-aarch64-linux-gnu")
+  has qemu-aarch64 || has qemu-aarch64-static || MISSING_PACKAGES+=("qemu-user")
+  if [ ${#MISSING_PACKAGES[@]} -gt 0 ]; then install_packages; fi
+}
+
 # have_clang: some clang++ of at least OLDEST_CLANG, under its plain or its versioned name.
 have_clang() {
   local version
