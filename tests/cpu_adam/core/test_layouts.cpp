@@ -86,12 +86,60 @@ void test_types(Storage param, Storage grad, Storage state, int64_t begin, int64
   }
 }
 
+// The end of a tensor of more than 2^32 elements. Only the pages of that end can be accessed at
+// all.
+class Far {
+ public:
+  static constexpr int64_t kCount = (int64_t{1} << 32) + 1000;
+  static constexpr int64_t kBegin = kCount - 100;
+
+  Far() {
+    all_ = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANON | MAP_NORESERVE, -1, 0);
+    if (all_ == MAP_FAILED) std::abort();
+    const int64_t page = sysconf(_SC_PAGESIZE);
+    const int64_t first = kBegin * int64_t{sizeof(float)} / page * page;
+    if (mprotect(static_cast<char*>(all_) + first, kBytes - static_cast<size_t>(first),
+                 PROT_READ | PROT_WRITE) != 0)
+      std::abort();
+  }
+  ~Far() { munmap(all_, kBytes); }
+  Far(const Far&) = delete;
+
+  float* data() { return static_cast<float*>(all_); }
+  float* end() { return data() + kBegin; }
+
+ private:
+  static constexpr size_t kBytes = static_cast<size_t>(kCount) * sizeof(float);
+  void* all_;
+};
+
+void test_far_elements() {
+  constexpr size_t kNear = static_cast<size_t>(Far::kCount - Far::kBegin);
+  Far far[4];
+  std::vector<float> near[4];
+  Random random(77);
+  for (int s = 0; s < 4; ++s)
+    for (size_t i = 0; i < kNear; ++i) {
+      near[s].push_back(random.value(-4, 1, s >= 2));
+      far[s].end()[i] = near[s][i];
+    }
+  Options options = kOptions;
+  options.amsgrad = options.copy = false;
+  const AdamTensors t{far[0].data(), far[1].data(), far[2].data(), far[3].data()};
+  const AdamTensors n{near[0].data(), near[1].data(), near[2].data(), near[3].data()};
+  adam_step(t, {}, Far::kBegin, Far::kCount, hyper_of(options), Arithmetic::kPlain);
+  adam_step(n, {}, 0, kNear, hyper_of(options), Arithmetic::kPlain);
+  for (int s = 0; s < 4; ++s)
+    check(std::equal(near[s].begin(), near[s].end(), far[s].end()), "elements beyond 2^32");
+}
+
 }  // namespace
 
 void test_layouts() {
   constexpr int64_t kAll = kRows * kColumns;
   for (const std::string& backend : adam_backends()) {
     use_adam_backend(backend);
+    test_far_elements();
     for (Storage param : kStorages)
       for (Storage grad : kStorages)
         for (Storage state : {Storage::kFloat32, param}) test_types(param, grad, state, 0, kAll);
