@@ -181,7 +181,9 @@ bool run_guarded(void (*body)(void*), void* context, const CodeRange& code, Faul
   static thread_local AlternateStack stack;
   Guarded guarded;
   guarded.code = code;
-  if (sigsetjmp(guarded.back, 0)) {
+  // With the signal mask: what wraps sigaction (ThreadSanitizer does) may block signals in a
+  // handler.
+  if (sigsetjmp(guarded.back, 1)) {
     t_guarded = nullptr;
     fault = guarded.fault;
     return false;
