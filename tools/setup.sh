@@ -4,6 +4,7 @@
 #     tools/setup.sh tools     environment with build, test and lint tools; nothing is built
 #     tools/setup.sh install   environment with mps_ds built and installed
 #     tools/setup.sh test      both
+#     tools/setup.sh test-all  the same, and the libraries of others that slow tests use
 #
 # Steps whose inputs did not change are skipped; CMake's build folder is kept between builds.
 # Environment: PYTHON (which Python), MPS_DS_VENV (where the environment is; default .venv).
@@ -35,14 +36,15 @@ ensure_installed() {
 
 main() {
   case "${1:-}" in
-    tools | install | test) ;;
-    *) fail "usage: tools/setup.sh tools|install|test" ;;
+    tools | install | test | test-all) ;;
+    *) fail "usage: tools/setup.sh tools|install|test|test-all" ;;
   esac
   ensure_system
   if [ "$1" = test ]; then ensure_test_system; fi
   ensure_venv
   ensure_requirements build build
   if [ "$1" != install ]; then ensure_requirements test test lint; fi
+  if [ "$1" = test-all ]; then ensure_requirements frameworks frameworks; fi
   if [ "$1" != tools ]; then ensure_installed; fi
 }
 
