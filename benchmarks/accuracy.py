@@ -4,7 +4,9 @@
 
 Each trial draws options (lr, betas, eps, weight decay, step count) and 20,000 elements: params
 that are 0, ordinary, or as small as the update. Rounding the float64 result once is half an ulp
-off; more shows where terms cancel.
+off; more shows where terms cancel. Then the same for each combination of storage types, in ulp of
+the type that a value is stored in, at the largest term of the sum that it is: 16-bit numbers often
+cancel to nothing, where an ulp of the result means nothing either.
 """
 
 from __future__ import annotations
@@ -40,6 +42,57 @@ def draw(rng: np.random.Generator) -> tuple[list[np.ndarray], reference.Options,
     return [*normal, squares], options, int(10 ** rng.uniform(0, 4))
 
 
+TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+# params, grads, states
+COMBINATIONS = [
+    (param, grad, state)
+    for param in TYPES
+    for grad in TYPES
+    for state in dict.fromkeys(("fp32", param))
+]
+
+
+def spacing(x: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """The distance of numbers of `dtype` at |x|."""
+    info = torch.finfo(dtype)
+    exponent = np.frexp(np.maximum(np.abs(x), info.smallest_normal))[1] - 1
+    return 2.0**exponent * info.eps
+
+
+def errors(
+    arrays: list[np.ndarray],
+    options: reference.Options,
+    step: int,
+    combination: tuple[str, str, str],
+    device: str,
+    of_largest: bool,
+) -> list[np.ndarray]:
+    """Of each output, in ulp of its type: of the result, or of its largest term."""
+    param_type, grad_type, state_type = (TYPES[name] for name in combination)
+    types = (param_type, grad_type, state_type, state_type)
+    tensors = [torch.tensor(a).to(device, t) for a, t in zip(arrays, types, strict=True)]
+    exact = [t.cpu().double().numpy() for t in tensors]
+    param, grad, exp_avg, exp_avg_sq = tensors
+    adam_([param], [grad], [exp_avg], [exp_avg_sq], step, **vars(options))
+    want = reference.adam(reference.Values(exact[0], *exact[2:]), exact[1], step, options)
+    units = want.largest if of_largest else want.values
+    return [
+        np.abs(got.cpu().double().numpy() - value) / spacing(unit, got.dtype)
+        for got, value, unit in zip((param, exp_avg, exp_avg_sq), want.values, units, strict=True)
+    ]
+
+
+def table(rng: np.random.Generator, device: str, trials: int) -> None:
+    """Worst and mean error of each output for each combination of types."""
+    print(f"{'param':6}{'grad':6}{'state':7}" + "".join(f"{name:>22}" for name in NAMES))
+    draws = [draw(rng) for _ in range(trials)]
+    for combination in COMBINATIONS:
+        columns = zip(*(errors(*d, combination, device, True) for d in draws), strict=True)
+        cells = (np.concatenate(column) for column in columns)
+        text = "".join(f"{c.max():14.3f} (mean {c.mean():.2f})"[-22:].rjust(22) for c in cells)
+        print(f"{combination[0]:6}{combination[1]:6}{combination[2]:7}{text}")
+
+
 def main() -> None:
     """Print the worst error of each output."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -51,20 +104,16 @@ def main() -> None:
     worst = dict.fromkeys(NAMES, 0.0)
     above = dict.fromkeys(NAMES, 0)
     for _ in range(args.trials):
-        arrays, options, step = draw(rng)
-        param, grad, exp_avg, exp_avg_sq = (torch.tensor(a, device=args.device) for a in arrays)
-        adam_([param], [grad], [exp_avg], [exp_avg_sq], step, **vars(options))
-        exact = [a.astype(np.float64) for a in arrays]
-        want = reference.adam(reference.Values(exact[0], *exact[2:]), exact[1], step, options)
-        for name, got in zip(NAMES, (param, exp_avg, exp_avg_sq), strict=True):
-            value = getattr(want.values, name)
-            result = got.cpu().numpy()
-            errors = np.abs(result.astype(np.float64) - value) / reference.ulp(value)
-            worst[name] = max(worst[name], float(errors.max()))
-            above[name] += int((errors > 0.501).sum())
-    print(f"{args.device}, torch {torch.__version__}, {args.trials * ELEMENTS:,} elements")
+        for name, error in zip(
+            NAMES, errors(*draw(rng), ("fp32", "fp32", "fp32"), args.device, False), strict=True
+        ):
+            worst[name] = max(worst[name], float(error.max()))
+            above[name] += int((error > 0.501).sum())
+    print(f"{args.device}, torch {torch.__version__}, {args.trials * ELEMENTS:,} elements, fp32")
     for name in NAMES:
         print(f"{name:10}: at most {worst[name]:.4f} ulp of the result; over 0.501: {above[name]}")
+    print(f"\nby types, {max(1, args.trials // 20) * ELEMENTS:,} elements each: worst (mean) ulp")
+    table(rng, args.device, max(1, args.trials // 20))
 
 
 if __name__ == "__main__":

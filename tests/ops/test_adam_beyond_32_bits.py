@@ -54,7 +54,7 @@ def pipeline(device, library, strided: bool):
 
 
 def hyper() -> bytes:
-    """AdamHyper with betas and eps of 0, no correction: a param moves by LR against its gradient."""
+    """AdamHyper with betas and eps of 0, uncorrected: a param moves by LR against its gradient."""
     one, zero, lr = (1.0, 0.0), (0.0, 0.0), (LR, 0.0)
     # grad_factor, l2, keep, beta1, 1 - beta1, beta2, 1 - beta2, rsqrt_correction2, step_size, eps,
     # lr, weight_decay, inv_correction1
