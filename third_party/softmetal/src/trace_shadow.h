@@ -1,7 +1,6 @@
 // What a tracing build remembers of each byte of memory that threads share: who read and wrote it.
 #pragma once
 #include <array>
-#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -29,6 +28,26 @@ struct Cell {
   std::array<uint32_t, 2> reads{}, atomic_reads{}, atomic_writes{};
 };
 
+// Which bytes of a page were touched.
+class Touched {
+ public:
+  static constexpr size_t kWordBytes = 64;  // bytes of memory that a word is about
+
+  void add(size_t begin, size_t bytes) {
+    while (bytes) {
+      const size_t bit = begin % 64, n = bytes < 64 - bit ? bytes : 64 - bit;
+      words_[begin / 64] |= (n == 64 ? ~uint64_t{0} : (uint64_t{1} << n) - 1) << bit;
+      begin += n;
+      bytes -= n;
+    }
+  }
+  uint64_t word(size_t n) const { return words_[n]; }
+  void clear() { words_.fill(0); }
+
+ private:
+  std::array<uint64_t, 64> words_{};
+};
+
 // The cells of a page. A granule is as large as all accesses to the page allow: 16 bytes where it
 // is only used in aligned vectors of four floats, 1 where someone touched a byte.
 class Page {
@@ -46,7 +65,7 @@ class Page {
   }
   void clear() { cells_.clear(); }
 
-  std::bitset<kBytes> read, written;  // by the dispatch that runs
+  Touched read, written;  // by the dispatch that runs
 
  private:
   void refine(size_t begin, size_t bytes);

@@ -140,10 +140,8 @@ bool Tracer::enter_device(const sm_access& a) {
   count(buffer->traced.traffic, a.kind, a.bytes);
   if (a.kind == SM_READ && a.bytes >= sizeof(void*)) look_for_addresses(*buffer, a);
   each_page(device_.shadow, a.address, a.bytes, [&](Page& page, size_t offset, size_t bytes) {
-    for (size_t i = offset; i < offset + bytes; ++i) {
-      if (is_read(a.kind)) page.read.set(i);
-      if (is_write(a.kind)) page.written.set(i);
-    }
+    if (is_read(a.kind)) page.read.add(offset, bytes);
+    if (is_write(a.kind)) page.written.add(offset, bytes);
   });
   compare(device_, a, buffer->begin, [&] { return describe_buffer(*buffer->memory, *dispatch_); });
   return true;
@@ -244,16 +242,17 @@ void Tracer::look_for_addresses(const Buffer& table, const sm_access& a) {
 
 void Tracer::count_distinct() {
   device_.shadow.each_page([&](uintptr_t begin, Page& page) {
-    if (page.read.none() && page.written.none()) return;
-    for (size_t i = 0; i < Page::kBytes; ++i) {
-      if (!page.read[i] && !page.written[i]) continue;
-      Buffer* buffer = find_buffer(reinterpret_cast<const char*>(begin + i));
+    for (size_t n = 0; n < Page::kBytes / Touched::kWordBytes; ++n) {
+      const uint64_t read = page.read.word(n), written = page.written.word(n);
+      if (!(read | written)) continue;
+      const uintptr_t at = begin + n * Touched::kWordBytes + __builtin_ctzl(read | written);
+      Buffer* buffer = find_buffer(reinterpret_cast<const char*>(at));
       if (!buffer) continue;
-      buffer->traced.traffic.distinct_read += page.read[i];
-      buffer->traced.traffic.distinct_written += page.written[i];
+      buffer->traced.traffic.distinct_read += __builtin_popcountl(read);
+      buffer->traced.traffic.distinct_written += __builtin_popcountl(written);
     }
-    page.read.reset();
-    page.written.reset();
+    page.read.clear();
+    page.written.clear();
   });
 }
 
