@@ -1,4 +1,4 @@
-"""All tests of the operations and optimizers again, on a device that watches, and one that chooses."""
+"""All tests of the operations and optimizers again, on a device that watches or chooses."""
 
 from __future__ import annotations
 
