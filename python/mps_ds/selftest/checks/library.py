@@ -4,7 +4,15 @@ import torch
 
 from mps_ds.selftest.report import Figure
 
-OPERATORS = ("adam_",)
+OPERATORS = (
+    "adam_",
+    "multi_tensor_l2norm",
+    "multi_tensor_non_finite",
+    "norm_and_non_finite",
+    "multi_tensor_unscale_",
+    "multi_tensor_scale_",
+    "multi_tensor_axpby_",
+)
 
 
 def loads() -> list[Figure]:
