@@ -1,5 +1,6 @@
 #include "exercise.h"
 
+#include <algorithm>
 #include <cstdio>
 #if __has_feature(address_sanitizer)
 #include <sanitizer/lsan_interface.h>
@@ -68,7 +69,7 @@ id<MTLComputePipelineState> Host::pipeline(const char* kernel) {
 id<MTLBuffer> Host::floats(size_t count, float value) {
   id<MTLBuffer> result = [device.get() newBufferWithLength:count * sizeof(float)
                                                    options:MTLResourceStorageModeShared];
-  for (size_t i = 0; i < count; ++i) floats_of(result)[i] = value;
+  std::fill_n(floats_of(result), count, value);
   return result;
 }
 

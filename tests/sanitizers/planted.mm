@@ -1,4 +1,5 @@
 // Bugs that a sanitizer has to report: they show that it is there and looks.
+#include <atomic>
 #include <thread>
 
 #include "exercise.h"
@@ -57,15 +58,19 @@ void race() {
   other.join();
 }
 
-// The host changes what a handler reads, before it waits.
+// The host changes what a handler has changed, and waits only then: that it came later says
+// nothing.
 void race_with_a_handler() {
   Host host;
-  int value = 0, *here = &value;
+  int value = 0, *value_here = &value;
+  std::atomic<bool> changed{false}, *changed_here = &changed;
   id<MTLCommandBuffer> commands = [host.queue.get() commandBuffer];
   [commands addCompletedHandler:^(id<MTLCommandBuffer>) {
-    ++*here;
+    ++*value_here;
+    changed_here->store(true, std::memory_order_relaxed);
   }];
   [commands commit];
+  while (!changed.load(std::memory_order_relaxed)) std::this_thread::yield();
   ++value;
   [commands waitUntilCompleted];
 }
