@@ -164,6 +164,20 @@ def test_the_contents_of_a_released_buffer_are_found() -> None:
         (ctypes.c_float * 4).from_address(address)[0]
 
 
+def test_a_system_call_gets_an_error(tmp_path) -> None:
+    """The kernel does not fault, so nobody can let it through."""
+    x = torch.ones(4, device="mps")
+    view = contents(x)
+    torch.mps.synchronize()
+    numbers = memoryview(view.numpy())
+    x.add_(1)
+    with open(tmp_path / "file", "wb", buffering=0) as file:
+        with pytest.raises(OSError, match="Bad address"):
+            file.write(numbers)
+        torch.mps.synchronize()
+        assert file.write(numbers) == 16
+
+
 def test_an_alias_keeps_its_buffer() -> None:
     x = torch.ones(4, device="mps")
     torch.mps.synchronize()
