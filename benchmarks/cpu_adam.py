@@ -138,15 +138,25 @@ def make_params(sizes: list[int], dtype: torch.dtype) -> list[torch.nn.Parameter
 
 
 def deepspeed_step(module, params: list, optimizer) -> Callable[[], None]:
-    """DeepSpeedCPUAdam.step() without its checks, on the states of ours."""
+    """What DeepSpeedCPUAdam.step() does for each param: look-ups, then a call. On our states."""
     module.create_adam(0, 1e-3, 0.9, 0.999, 1e-8, 0.01, True, False)
-    states = [optimizer.state[p] for p in params]
+    states = {param: {**optimizer.state[param]} for param in params}
+    group = {**optimizer.param_groups[0]}
+    cpu = torch.device("cpu")
 
+    @torch.no_grad()
     def step() -> None:
-        for param, state in zip(params, states, strict=True):
+        for param in params:
+            if param.grad is None:
+                continue
+            assert param.device == cpu
+            state = states[param]
+            state["step"] += 1
+            beta1, beta2 = group["betas"]
             module.adam_update(
-                0, state["step"], 1e-3, 0.9, 0.999, 1e-8, 0.01, True,
-                param.data, param.grad.data, state["exp_avg"], state["exp_avg_sq"],
+                0, state["step"], group["lr"], beta1, beta2, group["eps"], group["weight_decay"],
+                group["bias_correction"], param.data, param.grad.data,
+                state["exp_avg"], state["exp_avg_sq"],
             )  # fmt: skip
 
     return step

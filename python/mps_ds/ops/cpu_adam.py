@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -26,6 +28,7 @@ __all__ = [
     "destroy_adam",
 ]
 
+_is_cpu = attrgetter("is_cpu")
 _LISTS = ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs", "copies")
 _logger = logging.getLogger(__name__)
 
@@ -153,6 +156,8 @@ class _OnHost:
         self._back: list[tuple[Tensor, Tensor]] = []
 
     def __enter__(self) -> _OnHost:
+        if all(map(_is_cpu, chain.from_iterable(self.lists))):
+            return self
         devices = {t.device.type for tensors in self.lists for t in tensors}
         if not devices <= {"cpu", "mps"} and len(devices) > 1:
             self._refuse_mixture()

@@ -191,15 +191,16 @@ class CPUAdam(Optimizer):
         """One call for `rows` of (param, number of its group, state)."""
         if not rows:
             return
-        _check_plain([param for param, _, _ in rows])
         # amsgrad is a matter of the whole list: one call for those with it, one for those without.
-        for amsgrad in (False, True):
-            some = [row for row in rows if bool(self.param_groups[row[1]]["amsgrad"]) == amsgrad]
+        flags = [bool(group["amsgrad"]) for group in self.param_groups]
+        for amsgrad in set(flags):
+            some = [row for row in rows if flags[row[1]] == amsgrad]
             if not some:
                 continue
             params, groups, states = map(list, zip(*some, strict=True))
             steps = [int(state["step"]) + 1 for state in states]
             grads = [param.grad for param in params]
+            _check_plain(params, grads)
             means = [state["exp_avg"] for state in states]
             squares = [state["exp_avg_sq"] for state in states]
             ops.step_lists(
@@ -221,9 +222,10 @@ class CPUAdam(Optimizer):
 
     def _state_of(self, key: Any, param: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = self.state[key]
-        names = ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"])
+        if "exp_avg_sq" in state and (not group["amsgrad"] or "max_exp_avg_sq" in state):
+            return state
         state.setdefault("step", 0)
-        for name in names:
+        for name in ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * bool(group["amsgrad"]):
             if name not in state:
                 state[name] = torch.zeros_like(param, dtype=self._dtype_of(param), device="cpu")
         return state
@@ -293,16 +295,20 @@ def _check_options(group: dict[str, Any]) -> None:
         raise ValueError(f"Invalid weight_decay value: {group['weight_decay']}; it must be finite")
 
 
-def _check_plain(params: list[Tensor]) -> None:
+def _check_plain(params: list[Tensor], grads: list[Tensor]) -> None:
     """Raise RuntimeError for parameters whose memory does not hold their values."""
-    for index, param in enumerate(params):
-        for tensor in (param, param.grad):
-            assert tensor is not None
-            if type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__ or tensor.is_neg():
-                kind = "lazily negated view" if tensor.is_neg() else type(tensor).__name__
-                raise RuntimeError(
-                    f"params[{index}] or its grad is a {kind}; accepted are plain tensors"
-                )
+    tensors = [*params, *grads]
+    for kind in set(map(type, tensors)):
+        if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+            index = next(i for i, t in enumerate(tensors) if type(t) is kind) % len(params)
+            raise RuntimeError(
+                f"params[{index}] or its grad is a {kind.__name__}; accepted are plain tensors"
+            )
+    if any(map(Tensor.is_neg, tensors)):
+        index = next(i for i, t in enumerate(tensors) if t.is_neg()) % len(params)
+        raise RuntimeError(
+            f"params[{index}] or its grad is a lazily negated view; accepted are plain tensors"
+        )
 
 
 def _adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
