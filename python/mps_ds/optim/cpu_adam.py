@@ -299,7 +299,7 @@ def _check_plain(params: list[Tensor], grads: list[Tensor]) -> None:
     """Raise RuntimeError for parameters whose memory does not hold their values."""
     tensors = [*params, *grads]
     for kind in set(map(type, tensors)):
-        if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
             index = next(i for i, t in enumerate(tensors) if type(t) is kind) % len(params)
             raise RuntimeError(
                 f"params[{index}] or its grad is a {kind.__name__}; accepted are plain tensors"
