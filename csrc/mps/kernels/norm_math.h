@@ -71,12 +71,16 @@ MPS_DS_INLINE NormSums norm_add_scaled(NormSums sums, float plain, NormBlock blo
   return sums;
 }
 
-// float16 elements have squares that are in range: no test.
+// Whether a block is added as it is. float16 elements have squares that are in range: no test.
+MPS_DS_INLINE bool norm_is_plain(float plain, uint32_t type) {
+  return type == STORAGE_FLOAT16 || (plain >= NORM_LEAST && plain <= NORM_MOST);
+}
+
 MPS_DS_INLINE NormSums norm_add(NormSums sums, NormBlock block, uint32_t type) {
   float plain = sum_of_squares(block.x[0], block.x[1], block.x[2], block.x[3]);
   if (type != STORAGE_FLOAT32)  // blocks of float32 have four elements
     plain += sum_of_squares(block.x[4], block.x[5], block.x[6], block.x[7]);
-  if (type == STORAGE_FLOAT16 || (plain >= NORM_LEAST && plain <= NORM_MOST)) {
+  if (norm_is_plain(plain, type)) {
     sums.plain = norm_accumulate(sums.plain, plain);
     return sums;
   }
