@@ -35,7 +35,7 @@ struct AdamWork {
 
 inline AdamElement adam_update(AdamElement x, float grad, thread const AdamWork& work) {
   // 16-bit params round away far more than plain arithmetic does.
-  if (param_type == STORAGE_FLOAT32) return adam_element(x, grad, work.hyper, amsgrad != 0u);
+  if (param_type == STORAGE_FLOAT32) return adam_element_fast(x, grad, work.hyper, amsgrad != 0u);
   return adam_plain(x, grad, work.hyper, amsgrad != 0u);
 }
 
@@ -140,7 +140,7 @@ inline void adam_strided(thread const AdamWork& work, AdamStepRow step, device c
 }
 
 // The numbers of one row: the host's, and what only the GPU knows.
-inline AdamHyper adam_numbers(AdamHyper hyper, AdamStepRow step, AdamCall call,
+inline AdamHyper adam_numbers(AdamHyper hyper, AdamStepRow step, constant AdamCall& call,
                               device const float* grad_scale, device const float* clip_coef,
                               device const float* clip_value) {
   if (step.lr) hyper = adam_with_lr(hyper, *step.lr);

@@ -83,9 +83,8 @@ inline void store_block(device void* to, ulong first, uint type, uint width,
     for (uint k = 0; k < width; k += 4)
       blocks[k / 4] = metal::float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
   } else if (width == 8u) {
-    ((device metal::uint4*)to)[first / 8] =
-        metal::uint4(pack_word(x, type), pack_word(x + 2, type), pack_word(x + 4, type),
-                     pack_word(x + 6, type));
+    ((device metal::uint4*)to)[first / 8] = metal::uint4(
+        pack_word(x, type), pack_word(x + 2, type), pack_word(x + 4, type), pack_word(x + 6, type));
   } else {
     ((device metal::uint2*)to)[first / 4] =
         metal::uint2(pack_word(x, type), pack_word(x + 2, type));
