@@ -56,7 +56,7 @@ Argument = torch.Tensor | np.generic | bytes | softmetal.Threadgroup | None
 
 
 class Kernels:
-    """A compiled library. Each kernel that ran and was found right is noted in `ran`."""
+    """A compiled library. Each kernel that ran is noted in `ran`; a wrong result fails its test."""
 
     ran: ClassVar[set[tuple[str, str]]] = set()  # (library, kernel), of the whole session
 
@@ -68,6 +68,8 @@ class Kernels:
         text.write_text(source)
         binary = folder / f"{label}.metallib"
         command = [sys.executable, str(MSLC), str(text), "-o", str(binary), "-I", str(include)]
+        if softmetal.settings().trace:
+            command.append("--trace")
         done = subprocess.run(
             [*command, "--language-version", version], capture_output=True, text=True
         )
