@@ -87,6 +87,25 @@ def test_the_backends_of_this_processor_are_found() -> None:
     assert native()["backends"].split() == [*want, "scalar"]
 
 
+@pytest.mark.skipif(not LINUX_X86, reason="no choice at run time elsewhere")
+@pytest.mark.parametrize("backend", ["avx2", "avx512"])
+def test_a_processor_without_a_backend_never_runs_its_code(backend: str) -> None:
+    native()
+    (compiled,) = (ROOT / "build" / "cpu_adam_core" / "native").rglob(f"backend_{backend}.cpp.o")
+    # What the linker may merge with a copy from another file would be compiled for this backend.
+    symbols = [
+        x.split(maxsplit=2) for x in run([tool("nm"), "--defined-only", compiled]).splitlines()
+    ]
+    assert len(symbols) > 5
+    assert not [name for _, kind, name in symbols if kind in "WVu"]
+    # And what asks whether the processor has it is compiled for every one.
+    listing = run([tool("objdump"), "-d", "--no-show-raw-insn", compiled])
+    body = listing.split("usable", 1)[1].split("\n\n", 1)[0]
+    assert "ret" in body
+    assert "cpuid" in body or "__cpu_model" in run([tool("nm"), compiled])
+    assert not [line for line in body.splitlines() if "mm" in line]
+
+
 def test_no_sanitizer_objects() -> None:
     # On Linux GCC, which comes with its sanitizers; clang's are a package of their own there.
     compiler = tool("g++") if sys.platform == "linux" else clang()
