@@ -227,3 +227,24 @@ def test_clipping_by_another_norm_is_deepspeeds_own(one_process) -> None:
     p.grad = torch.tensor([3.0, -4.0], device="mps")
     assert clip_grad_norm_([p], 2.0, norm_type=INF).item() == 4
     assert p.grad.tolist() == pytest.approx([1.5, -2.0], rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_norms_of_single_gradients_under_offload(enabled, dtype) -> None:
+    from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3 as Zero3
+    from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer as Zero
+
+    grad = torch.randn(6, 50, generator=torch.Generator().manual_seed(0)).to("mps", dtype)
+    assert within(Zero3._constant_buffered_norm2(None, grad), exact_norm([grad]))
+    param = torch.nn.Parameter(torch.zeros(6, 50, device="mps", dtype=dtype))
+    param.grad = grad
+    for accumulated in (None, grad * 2):
+        stands_for = SimpleNamespace(
+            get_param_id=lambda param: 7,
+            get_param_gradient_attribute=lambda param, value=accumulated: value,
+            grad_position={7: [0, 13, 99, 101]},  # group, where in the gradient, where to, length
+            norm_for_param_grads={},
+        )
+        Zero.set_norm_for_param_grad_in_gpu(stands_for, param)
+        part = (grad if accumulated is None else accumulated).flatten()[13:114]
+        assert within(stands_for.norm_for_param_grads[7], exact_norm([part]))

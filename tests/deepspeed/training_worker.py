@@ -19,6 +19,7 @@ from training_cases import CASES, train
 
 
 def judge() -> None:
+    import deepspeed.comm.torch
     import deepspeed.ops.adam.cpu_adam
     import deepspeed.ops.adam.fused_adam
 
@@ -31,6 +32,7 @@ def judge() -> None:
         def load(self):
             return self.module
 
+    deepspeed.comm.torch.build_shm_op = lambda: None  # a compiler again; gloo serves
     deepspeed.ops.adam.fused_adam.FusedAdamBuilder = lambda: Builder(ops)
     deepspeed.ops.adam.cpu_adam.CPUAdamBuilder = lambda: Builder(ops.cpu_adam)
 

@@ -87,11 +87,12 @@ def _enable(undo: ExitStack) -> None:
 
     from mps_ds import distributed
 
-    from . import bindings, replacements
+    from . import bindings, copies, replacements
 
     if not distributed.is_enabled():
         distributed.enable()
         undo.callback(distributed.disable)
+    copies.make_blocking(undo)
     bindings.rebind(undo)
     unknown = replacements.apply(undo)
     replacements.complain(importlib.metadata.version("deepspeed"), unknown)

@@ -46,19 +46,26 @@ def _builders(undo: ExitStack) -> None:
 
 
 def _all_ops(undo: ExitStack) -> None:
-    """The table of instances behind ds_report and deepspeed.ops.__compatible_ops__."""
+    """The tables behind ds_report and deepspeed.ops.__compatible_ops__."""
     import deepspeed.ops
     from deepspeed.ops.op_builder import all_ops
 
-    ours = {op.name: op for op in map(_instance, ("FusedAdamBuilder", "CPUAdamBuilder"))}
-    undo.callback(all_ops.ALL_OPS.update, dict(all_ops.ALL_OPS))
-    all_ops.ALL_OPS.update(ours)
-    undo.callback(vars(deepspeed.ops).pop, "__compatible_ops__", None)
-    vars(deepspeed.ops).pop("__compatible_ops__", None)  # made anew when somebody asks
+    ours = [builder_class(name)() for name in ("FusedAdamBuilder", "CPUAdamBuilder")]
+    before = dict(all_ops.ALL_OPS)
+    undo.callback(lambda: (all_ops.ALL_OPS.clear(), all_ops.ALL_OPS.update(before)))
+    all_ops.ALL_OPS.update({op.name: op for op in ours})
 
-
-def _instance(name: str) -> Any:
-    return builder_class(name)()
+    # In 0.19.6 it is there from the start, in 0.19.8 it is made when somebody asks.
+    attributes = vars(deepspeed.ops)
+    if "__compatible_ops__" in attributes:
+        undo.callback(
+            attributes.__setitem__, "__compatible_ops__", attributes["__compatible_ops__"]
+        )
+    else:
+        undo.callback(attributes.pop, "__compatible_ops__", None)
+    compatible = dict.fromkeys(deepspeed.ops.__compatible_ops__, False)
+    compatible.update({op.name: op.is_compatible() for op in ours})
+    attributes["__compatible_ops__"] = compatible
 
 
 def _memory_functions(undo: ExitStack, accelerator: MPSAccelerator) -> None:

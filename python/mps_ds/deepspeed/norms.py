@@ -107,6 +107,37 @@ def stage_3(own: Callable[..., Any]) -> Callable[..., Any]:
     return replacement
 
 
+def one_grad(own: Callable[..., Any]) -> Callable[..., Any]:
+    """DeepSpeedZeroOptimizer_Stage3._constant_buffered_norm2: of one gradient, under offload."""
+
+    @wraps(own)
+    def replacement(self: Any, input: torch.Tensor, buffer_size: int = 0) -> torch.Tensor:
+        from mps_ds import ops
+
+        norm = ops.multi_tensor_l2norm([input.detach()])
+        assert isinstance(norm, torch.Tensor)
+        return norm
+
+    return replacement
+
+
+def one_partition(own: Callable[..., Any]) -> Callable[..., Any]:
+    """DeepSpeedZeroOptimizer.set_norm_for_param_grad_in_gpu: of what is ours of a gradient."""
+
+    @wraps(own)
+    def replacement(self: Any, param: torch.Tensor) -> None:
+        from mps_ds import ops
+
+        accumulated = self.get_param_gradient_attribute(param)
+        grad: Any = param.grad if accumulated is None else accumulated
+        name = self.get_param_id(param)
+        _, start, _, count = self.grad_position[name]
+        part = grad.detach().view(-1).narrow(0, start, count)
+        self.norm_for_param_grads[name] = ops.multi_tensor_l2norm([part])
+
+    return replacement
+
+
 def clip_grad_norm_(own: Callable[..., Any]) -> Callable[..., Any]:
     """runtime.utils.clip_grad_norm_: fp32 training without ZeRO."""
 

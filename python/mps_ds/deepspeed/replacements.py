@@ -100,6 +100,18 @@ TABLE = (
         ("08cb329681558294", "89e96ae0ed8dd207"),
     ),
     Replacement(
+        _ZERO_2,
+        "DeepSpeedZeroOptimizer.set_norm_for_param_grad_in_gpu",
+        norms.one_partition,
+        ("d09dca17714e60e2",),
+    ),
+    Replacement(
+        _ZERO_3,
+        "DeepSpeedZeroOptimizer_Stage3._constant_buffered_norm2",
+        norms.one_grad,
+        ("64b34117feea9aa4",),
+    ),
+    Replacement(
         _UTILS,
         "clip_grad_norm_",
         norms.clip_grad_norm_,

@@ -1,0 +1,48 @@
+"""Copies between host and mps that DeepSpeed starts and does not wait for.
+
+PyTorch's MPS backend lets the GPU read or write the host's memory itself when a copy is
+`non_blocking`, and nothing orders that with what the host does next, nor with another copy of the
+same host memory. ZeRO's offload does both: it copies a gradient to the host and from there at once
+to the device again. On CUDA, pinned memory and streams make that right; here it reads what is
+there by chance (pytorch#189690).
+
+So while DeepSpeed is enabled, `Tensor.copy_` and `Tensor.to` wait where they leave the device or
+come to it. Copies within the device are left alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any
+
+import torch
+
+
+def make_blocking(undo: ExitStack) -> None:
+    """Let copies between host and mps wait, in this process."""
+    own_copy, own_to = torch.Tensor.copy_, torch.Tensor.to
+
+    @wraps(own_copy)
+    def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
+        if non_blocking and isinstance(src, torch.Tensor):
+            non_blocking = src.device == self.device
+        return own_copy(self, src, non_blocking)
+
+    @wraps(own_to)
+    def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        kwargs.pop("non_blocking", None)  # within a device it makes no difference
+        result: torch.Tensor = own_to(self, *args, **kwargs)
+        return result
+
+    for name, ours in (("copy_", copy_), ("to", to)):
+        _set(undo, name, ours)
+
+
+def _set(undo: ExitStack, name: str, ours: Any) -> None:
+    """On torch.Tensor, which inherits both from its base in C."""
+    if name in vars(torch.Tensor):
+        undo.callback(setattr, torch.Tensor, name, vars(torch.Tensor)[name])
+    else:
+        undo.callback(delattr, torch.Tensor, name)
+    setattr(torch.Tensor, name, ours)
