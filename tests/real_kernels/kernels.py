@@ -173,3 +173,8 @@ def unwritten(size: Sequence[int] | int, dtype: torch.dtype) -> torch.Tensor:
     result = torch.empty(size, dtype=dtype)
     bytes_of(result)[...] = 1 if dtype is torch.bool else 0xFF
     return result
+
+
+def dense(shape: Sequence[int], t: str) -> torch.Tensor:
+    """Normally distributed numbers of an MSL type."""
+    return torch.randn(tuple(shape)).to(DTYPES[t])
