@@ -32,6 +32,9 @@ EXTRA: dict[str, set[str]] = {
         "__ZNSt3__115basic_streambufIcNS_11char_traitsIcEEEC2Ev",
         "__ZNSt3__115basic_streambufIcNS_11char_traitsIcEEED2Ev",
     },
+    # A class since macOS 10.12 (introduced.txt). Code that makes its objects by metal-cpp, as that
+    # in the wheels does, looks it up by name and does not link it.
+    "Metal": {"_OBJC_CLASS_$_MTLFunctionConstantValues"},
 }
 
 IMPORT = re.compile(r"\(undefined\)(?: weak)? external (\S+) \(from ([^)]+)\)")
