@@ -117,3 +117,28 @@ def compare(got: NDArray[np.float32], wanted: Array, largest: Array, allowed: Ar
         return Error(np.inf, np.inf)
     error = np.abs(got.astype(np.float64) - wanted)
     return Error(float(np.max(error / ulp(largest))), float(np.max(error / allowed)))
+
+
+def plain_allowed(before: Values, wanted: Step, step: int, options: Options) -> Values:
+    """The largest error of a step in plain float32 (docs/numerics.md), before any 16-bit store.
+
+    That is how rows of 16-bit params and the CPU Adam are calculated. For gradients without an L2
+    penalty, which could cancel.
+    """
+    largest = np.maximum(np.abs(before.param), wanted.largest.param)
+    decay = options.lr * options.weight_decay
+    return Values(
+        HALF_ULP * (largest + 13 * update_bound(wanted, step, options))
+        + (HALF_ULP * (1 + decay) * largest if decay else 0.0),
+        5 * HALF_ULP * wanted.largest.exp_avg,
+        6 * HALF_ULP * wanted.largest.exp_avg_sq,
+    )
+
+
+def update_bound(wanted: Step, step: int, options: Options) -> Array:
+    """What the param changes by, as if the terms of the mean did not cancel."""
+    o = options
+    lr = o.lr / (1 - o.beta1**step) if o.bias_correction else o.lr
+    root_correction = np.sqrt(1 - o.beta2**step) if o.bias_correction else 1.0
+    root: Array = np.sqrt(wanted.values.exp_avg_sq) / root_correction
+    return lr * wanted.largest.exp_avg / (root + o.eps)

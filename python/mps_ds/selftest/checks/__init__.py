@@ -3,7 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from mps_ds.selftest.checks import dispatch, library, numerics, optimizer
+from mps_ds.selftest.checks import (
+    dispatch,
+    gradients,
+    host,
+    library,
+    mixed,
+    numerics,
+    optimizer,
+)
 from mps_ds.selftest.report import Figure
 from mps_ds.selftest.training import training_run
 
@@ -25,8 +33,16 @@ CHECKS: tuple[Check, ...] = (
     Check("sizes", "sizes around every boundary, 0 included", numerics.sizes),
     Check("views", "views at odd offsets, and what lies around them", numerics.views),
     Check("strides", "transposed, channels_last and strided tensors", numerics.strides),
+    Check("sixteen-bits", "float16 and bfloat16 params against float64", mixed.sixteen_bits),
+    Check("norms", "norms of lists of tensors against float64", gradients.norms),
+    Check("overflow", "one infinity or NaN anywhere is found", gradients.overflow),
+    Check("unscaling", "gradients unscaled and checked in one pass", gradients.unscaling),
+    Check("clipping", "clip_grad_norm_ against float64", gradients.clipping),
     Check("one-dispatch", "2,000 tensors in one dispatch", dispatch.one_dispatch),
     Check("no-sync", "a training step never waits for the GPU", dispatch.no_sync),
+    Check("scaled-step", "FusedAdam.step(scaler=, max_norm=) against float64", mixed.scaled_step),
+    Check("cpu-adam", "CPU Adam against float64", host.cpu_adam),
+    Check("cpu-view", "the CPU and the GPU share memory", host.cpu_views),
     Check("step-counts", "each parameter counts its own steps", optimizer.step_counts),
     Check(
         "stale-backward", "a backward over overwritten parameters raises", optimizer.stale_backward

@@ -72,10 +72,10 @@ def no_sync() -> list[Figure]:
     torch.mps.synchronize()
     if counters_available():
         return count_figures(counted(optimizer.step), dispatches=1)
-    return [_returns_while_busy(optimizer.step)]
+    return [returns_while_busy(optimizer.step)]
 
 
-def _returns_while_busy(step: Callable[[], object]) -> Figure:
+def returns_while_busy(step: Callable[[], object]) -> Figure:
     """Whether work queued before the step is still unfinished when it returns: never, if it waits.
 
     Work that is done before the step begins tells nothing, so more is queued until it is not.

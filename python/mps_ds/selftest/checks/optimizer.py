@@ -202,6 +202,10 @@ def bad_cases() -> dict[str, Case]:
         ),
     }
     param = nn.Parameter(ones(4))
-    cases["FusedAdam with amsgrad"] = (lambda: FusedAdam([param], amsgrad=True), "amsgrad", param)
+    cases["FusedAdam, differentiable"] = (
+        lambda: FusedAdam([param], differentiable=True),
+        "differentiable",
+        param,
+    )
     cases["FusedAdam with a negative lr"] = (lambda: FusedAdam([param], lr=-1.0), "-1", param)
     return cases
