@@ -142,6 +142,36 @@ def test_a_kernel_that_an_operator_waits_for_is_no_wait_of_the_program() -> None
         assert contents(x).tolist() == [4] * 4
 
 
+def test_a_committed_kernel_races_with_the_host() -> None:
+    kernels = torch.mps.compile_shader(
+        "kernel void copy_one(device float* to, device const float* from,"
+        " uint i [[thread_position_in_grid]]) { to[i] = from[i]; }"
+    )
+    x, y = torch.zeros(4, device="mps"), torch.ones(4, device="mps")
+    torch.mps.synchronize()
+    view, source = contents(x), contents(y)
+    kernels.copy_one(x, y)
+    assert view.tolist() == [0] * 4  # not committed: what a Mac shows
+    softmps._C.host_code.commit()
+    assert source.tolist() == [1] * 4  # both read
+    with found("the host read byte offset 0 .* 'copy_one', which writes to it"):
+        view[0].item()
+    kernels.copy_one(x, y)
+    softmps._C.host_code.commit()
+    with found("the host wrote to byte offset 0 .* 'copy_one', which reads it"):
+        source[0] = 5
+
+
+def test_a_kernel_that_only_declares_its_buffer_races_too() -> None:
+    x = torch.zeros(4, device="mps")
+    torch.mps.synchronize()
+    view = contents(x)
+    softmps._C.host_code.add_one_bindless(x.untyped_storage().data_ptr(), 4)
+    softmps._C.host_code.commit()
+    with found("'add_one_bindless', which writes to it"):
+        view[0].item()
+
+
 def test_another_tensor_is_nobodys_business() -> None:
     x, y = torch.ones(4, device="mps"), torch.ones(4, device="mps")
     torch.mps.synchronize()

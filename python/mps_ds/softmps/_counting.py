@@ -97,8 +97,8 @@ class Count:
         kernels: counters of Metal kernels by name, as in :func:`counters`.
         bytes_in, bytes_out: sums over ``ops``. What a kernel moves is not known here.
         host_reads, host_writes, waits, commits: what the program did, as in :func:`counters`.
-        command_buffers, encoders, dispatches: of the device. Without the command buffers that only
-            the stand-in needed there are fewer than these.
+        command_buffers, encoders, dispatches: of the device. An operator that finds kernels pending
+            has them run, so there can be more command buffers and encoders than on a Mac.
     """
 
     def __init__(self) -> None:

@@ -17,6 +17,23 @@ static double now() {
   return duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
+static void touch_bound(const softmetal::Dispatch& dispatch, softmetal::Ticket ticket) {
+  const char* kernel = dispatch.function.kernel->name;
+  for (const auto& [declaration, binding] : dispatch.buffers) {
+    if (!binding.memory) continue;
+    softmetal::EarlyAccess::touch(*binding.memory, !declaration->is_const, kernel, ticket);
+  }
+}
+
+// The list is that of the encoder: its last dispatch has all of it.
+static void touch_declared(const softmetal::Dispatch& last, softmetal::Ticket ticket) {
+  const char* kernel = last.function.kernel->name;
+  for (size_t i = 0; i < last.declared_count; ++i) {
+    const softmetal::Access& access = (*last.declared)[i];
+    softmetal::EarlyAccess::touch(*access.memory, access.write, kernel, ticket);
+  }
+}
+
 static NSInteger error_code(softmetal::Failure::Kind kind) {
   switch (kind) {
     case softmetal::Failure::page_fault:
@@ -54,6 +71,23 @@ static std::optional<softmetal::Failure> run_pass(softmetal::Pass& pass) {
   }
   return std::nullopt;
 }
+
+namespace softmetal {
+
+void touched_by_kernels(void* command_buffer, uint64_t ticket) {
+  for (const Pass& pass : ((SMCommandBuffer*)command_buffer)->passes) {
+    const Dispatch* last = nullptr;
+    for (const DispatchGroup& group : pass.groups) {
+      for (const Dispatch& dispatch : group.dispatches) {
+        touch_bound(dispatch, ticket);
+        last = &dispatch;
+      }
+    }
+    if (last) touch_declared(*last, ticket);
+  }
+}
+
+}  // namespace softmetal
 
 @implementation SMCommandBuffer
 @synthesize label = _label;

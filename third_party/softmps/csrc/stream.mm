@@ -68,6 +68,7 @@ id<MTLCommandBuffer> Stream::commit(Reason reason, bool make_one) {
   if (!current_ && !make_one) return nil;
   id<MTLCommandBuffer> buffer = current();
   current_ = nil;  // also when the commit throws: the next user gets a fresh one
+  softmetal::touched_by_kernels((void*)buffer, softmetal::next_ticket());
   try {
     [buffer commit];
   } catch (...) {

@@ -125,6 +125,8 @@ SOFTMETAL_API uint64_t last_ticket();
 SOFTMETAL_API uint64_t next_ticket();
 SOFTMETAL_API void touched(void* buffer, bool written, const char* by, uint64_t ticket);
 SOFTMETAL_API void waited_for(uint64_t ticket);
+// The same for all that the kernels of an id<MTLCommandBuffer> use, before it is committed.
+SOFTMETAL_API void touched_by_kernels(void* command_buffer, uint64_t ticket);
 SOFTMETAL_API std::vector<std::string> take_early_accesses();
 
 // What this thread waits for meanwhile, the program has not waited for.
