@@ -18,6 +18,7 @@
 #include "library/logging.h"
 #include "library/math.h"
 #include "library/metal_internals.h"
+#include "library/pack.h"
 #include "library/packed.h"
 #include "library/quadgroup.h"
 #include "library/relational.h"
