@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -269,3 +270,43 @@ def test_threadgroup_memory_is_exact(where: int) -> None:
     arguments[1] = np.int32(3)
     with metal.tracing():
         metal.run(KERNELS, "beyond", arguments, 1)
+
+
+# ---- libraries from files -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trace", [True, False])
+def test_a_library_from_a_file_is_traced_if_it_was_made_for_it(tmp_path: Any, trace: bool) -> None:
+    source, binary = tmp_path / "copy.metal", tmp_path / "copy.metallib"
+    source.write_text(KERNELS)
+    mslc = Path(metal.__file__).parent / "mslc"
+    options = ["--trace"] if trace else []
+    subprocess.run([sys.executable, mslc, *options, "-o", binary, source], check=True)
+    device = metal.Device()
+    library = device.new_library_with_url(str(binary))
+    pipeline = device.new_compute_pipeline_state_with_function(
+        library.new_function_with_name("copy_float")
+    )
+
+    def copy() -> metal.CommandBuffer:
+        commands = device.new_command_queue().command_buffer()
+        encoder = commands.compute_command_encoder()
+        encoder.set_compute_pipeline_state(pipeline)
+        for index in range(2):
+            encoder.set_buffer(device.new_buffer_with_length(32), 0, index)
+        encoder.dispatch_threads((8, 1, 1), (8, 1, 1))
+        encoder.end_encoding()
+        commands.commit()
+        commands.wait_until_completed()
+        return commands
+
+    assert copy().error is None
+    with metal.tracing() as tracing:
+        error = copy().error
+    if trace:
+        assert error is None
+        assert tracing.kernels["copy_float"].device.bytes == 64
+    else:
+        assert "'copy_float' has no tracing build: its library was not made from source" in str(
+            error
+        )

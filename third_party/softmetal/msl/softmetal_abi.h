@@ -8,7 +8,7 @@
 // and links against nothing: everything it needs from the host comes through sm_dispatch.
 #pragma once
 
-#define SM_ABI_VERSION 6
+#define SM_ABI_VERSION 7
 #define SM_MAX_BUFFERS 31                                    // argument slots of a compute encoder
 #define SM_MAX_THREADGROUP_MEMORY 32768                      // bytes
 #define SM_THREADGROUP_ROOM (3 * SM_MAX_THREADGROUP_MEMORY)  // with the gaps of tracing builds
@@ -115,6 +115,7 @@ struct sm_library {
   int nkernels;
   const struct sm_fconst* fconsts;
   int nfconsts;
+  int traced;  // a tracing build
 };
 
 // One dispatch as its threadgroups see it. Shared by all workers that run it.

@@ -47,7 +47,7 @@ def library_table(found: Declarations, kernels: list[Kernel], hashed_source: str
             *(_constant(c.name, c.namespace, c.index) for c in found.function_constants),
             "      sm_fconst{}};",
             "  static const sm_library library = {SM_ABI_VERSION, kernels, "
-            f"{len(kernels)}, constants, {len(found.function_constants)}}};",
+            f"{len(kernels)}, constants, {len(found.function_constants)}, softmetal::tracing}};",
             "  return &library;",
             "}",
             'extern "C" __attribute__((visibility("default"))) const char* softmetal_source =',

@@ -208,6 +208,7 @@ namespace {
 // The same dispatch in a tracing build.
 std::optional<Failure> use_tracing_build(Dispatch& dispatch) {
   Function& f = dispatch.function;
+  if (f.library->contents()->traced) return std::nullopt;
   const MetalSource* source = f.library->source();
   std::string error = "its library was not made from source";
   const KernelLibrary* library = nullptr;
