@@ -84,8 +84,6 @@ def cannot_work(machine: Machine) -> bool:
 
 def measure(options: argparse.Namespace, report: Report, targets: list[Target]) -> None:
     """Everything that was asked for, printed as it comes."""
-    from mps_ds.selftest.progress import Progress
-
     from . import compare, training
     from .results import TIMES, print_result
     from .timing import copy_bandwidth
@@ -96,14 +94,13 @@ def measure(options: argparse.Namespace, report: Report, targets: list[Target]) 
         cases = compare.cases(target, groups, options.quick)
         if cases and report.measure == TIMES:
             size = min(COPY_BYTES, target.budget // 4)
-            bandwidth = copy_bandwidth(target, size, rounds)
-            report.copy_bandwidth[target.device] = bandwidth
+            report.copy_bandwidth[target.device] = copy_bandwidth(target, size, rounds)
             target.free()
+        bandwidth = report.copy_bandwidth.get(target.device)
+        if bandwidth:
             print(f"copy on {target.device}: {bandwidth / 1e9:.1f} GB/s read and written")
-        for index in Progress("measuring", len(cases)):
-            result = compare.run(
-                cases[index], target, rounds, report.copy_bandwidth.get(target.device)
-            )
+        for case in cases:
+            result = compare.run(case, target, rounds, bandwidth)
             report.results.append(result)
             print_result(result)
     if options.train:

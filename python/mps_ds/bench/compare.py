@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from . import adam, gradients, host, mixed, resources, shapes
 from .cases import Case, Contestant
@@ -14,8 +14,6 @@ from .timing import time_works
 GROUPS = (adam.GROUP, gradients.GROUP, mixed.GROUP, resources.GROUP, host.GROUP)
 ROUNDS, QUICK_ROUNDS = 15, 5
 ERROR_LENGTH = 200
-
-Tick = Callable[[], object]
 
 
 def cases(target: Target, groups: Iterable[str], quick: bool) -> list[Case]:
@@ -34,9 +32,7 @@ def cases(target: Target, groups: Iterable[str], quick: bool) -> list[Case]:
     return [case for group in found if group in groups for case in found[group]]
 
 
-def run(
-    case: Case, target: Target, rounds: int, bandwidth: float | None, tick: Tick = lambda: None
-) -> Result:
+def run(case: Case, target: Target, rounds: int, bandwidth: float | None) -> Result:
     """One comparison. A contestant that fails does not stop the others."""
     result = Result(case, target.device)
     if case.needs > target.budget:
@@ -49,7 +45,7 @@ def run(
     try:
         contestants = case.make(target.device)
         measure = _count if target.counts else _time
-        result.rows = measure(contestants, target, rounds, bandwidth, tick)
+        result.rows = measure(contestants, target, rounds, bandwidth)
         if case.group == resources.GROUP:
             result.notes = _price(result.rows, resources.extra_buffers(case))
     except Exception as error:  # the tensors or our first step; other comparisons still run
@@ -77,7 +73,6 @@ def _time(
     target: Target,
     rounds: int,
     bandwidth: float | None,
-    tick: Tick,
 ) -> list[Row]:
     rows = {name: Row(name, c.ours, c.least_bytes) for name, c in contestants.items()}
     for name, contestant in contestants.items():
@@ -87,7 +82,7 @@ def _time(
         except Exception as error:  # not in this PyTorch, or out of memory: the others still run
             rows[name].error = describe(error)
     works = {name: c.work for name, c in contestants.items() if not rows[name].error}
-    timings = time_works(works, target, rounds, tick)
+    timings = time_works(works, target, rounds)
     first = next(iter(contestants))
     for name, timing in timings.items():
         row = rows[name]

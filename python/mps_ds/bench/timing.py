@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -27,9 +27,7 @@ class Timing:
     host_seconds: float
 
 
-def time_works(
-    works: Mapping[str, Work], target: Target, rounds: int, tick: Callable[[], object]
-) -> dict[str, Timing]:
+def time_works(works: Mapping[str, Work], target: Target, rounds: int) -> dict[str, Timing]:
     """The medians; clocks and other load change in the course of a run, for all alike.
 
     perf_counter around synchronize: torch.mps.Event's times can hang (pytorch#162872).
@@ -39,7 +37,6 @@ def time_works(
     for _ in range(rounds):
         for name, work in works.items():
             samples[name].append(_turn(work, target, calls[name]))
-            tick()
     return {
         name: Timing(
             statistics.median(timing.seconds for timing in timings),
@@ -71,7 +68,5 @@ def copy_bandwidth(target: Target, size: int, rounds: int) -> float:
     """Bytes a second that `copy_` reads and writes, between two tensors of `size` bytes."""
     source = torch.ones(size // 4, device=target.device)
     copy = torch.empty_like(source)
-    timing = time_works({"copy": lambda: copy.copy_(source)}, target, rounds, tick=lambda: None)[
-        "copy"
-    ]
+    timing = time_works({"copy": lambda: copy.copy_(source)}, target, rounds)["copy"]
     return 2 * source.nbytes / timing.seconds

@@ -107,9 +107,7 @@ def _optimizers(model: GPT, device: str) -> dict[str, Work]:
 Phases = dict[str, float]
 
 
-def time_steps(
-    training: Training, target: Target, rounds: int, tick: Callable[[], object]
-) -> dict[str, Phases]:
+def time_steps(training: Training, target: Target, rounds: int) -> dict[str, Phases]:
     """Median seconds of the phases with each optimizer. Forward and backward are the same work with
     all, so that theirs are medians of all steps."""
     samples: dict[str, list[list[float]]] = {name: [] for name in training.optimizers}
@@ -118,7 +116,6 @@ def time_steps(
     for _ in range(rounds):
         for name in samples:
             samples[name].append(_step(training, target, name))
-            tick()
     every = [step for steps in samples.values() for step in steps]
     shared = {p: statistics.median(step[i] for step in every) for i, p in enumerate(PHASES[:2])}
     return {
@@ -185,7 +182,7 @@ def count_steps(training: Training) -> dict[str, Counts]:
     }
 
 
-def run(target: Target, quick: bool, tick: Callable[[], object] = lambda: None) -> dict[str, Any]:
+def run(target: Target, quick: bool) -> dict[str, Any]:
     """Measure and print; gives what the JSON file holds."""
     if target.counts:
         return _run_counts()
@@ -199,13 +196,11 @@ def run(target: Target, quick: bool, tick: Callable[[], object] = lambda: None) 
         return {"skipped": skipped}
     batch, length = BATCHES[-2] if quick and size in BATCHES[:-2] else size
     training = prepare(GPT2, batch, length, target.device)
-    return _run_times(training, target, QUICK_ROUNDS if quick else ROUNDS, tick)
+    return _run_times(training, target, QUICK_ROUNDS if quick else ROUNDS)
 
 
-def _run_times(
-    training: Training, target: Target, rounds: int, tick: Callable[[], object]
-) -> dict[str, Any]:
-    steps = time_steps(training, target, rounds, tick)
+def _run_times(training: Training, target: Target, rounds: int) -> dict[str, Any]:
+    steps = time_steps(training, target, rounds)
     elements = sum(param.numel() for param in training.model.parameters())
     batch, length = training.tokens.shape
     print(
