@@ -15,7 +15,17 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "device_info", "ops", "optim"]
 
 _SUBMODULES = frozenset(
-    {"deepspeed", "distributed", "ops", "optim", "selftest", "softmetal", "softmps", "unified"}
+    {
+        "bench",
+        "deepspeed",
+        "distributed",
+        "ops",
+        "optim",
+        "selftest",
+        "softmetal",
+        "softmps",
+        "unified",
+    }
 )
 
 
