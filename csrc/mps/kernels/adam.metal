@@ -35,7 +35,7 @@ struct AdamWork {
 
 inline AdamElement adam_update(AdamElement x, float grad, thread const AdamWork& work) {
   // 16-bit params round away far more than plain arithmetic does.
-  if (param_type == STORAGE_FLOAT32) return adam_element_fast(x, grad, work.hyper, amsgrad != 0u);
+  if (param_type == STORAGE_FLOAT32) return adam_element(x, grad, work.hyper, amsgrad != 0u);
   return adam_plain(x, grad, work.hyper, amsgrad != 0u);
 }
 
@@ -76,12 +76,14 @@ struct AdamRange {
   ulong end;
 };
 
+inline void adam_dense(thread const AdamWork& work, ulong element) {
+  const long at = long(element);
+  adam_one(work, AdamOffsets{{at, at, at, at, at, at}}, element);
+}
+
 inline void adam_scalar(thread const AdamWork& work, AdamRange range, uint thread_index,
                         uint threads) {
-  for (ulong i = range.begin + thread_index; i < range.end; i += threads) {
-    const long at = long(i);
-    adam_one(work, AdamOffsets{{at, at, at, at, at, at}}, i);
-  }
+  for (ulong i = range.begin + thread_index; i < range.end; i += threads) adam_dense(work, i);
 }
 
 // `width` elements a thread, in loads of 16 bytes where the type allows. `range.begin` is a
@@ -101,10 +103,16 @@ inline void adam_wide(thread const AdamWork& work, AdamRange range, uint thread_
     if (amsgrad != 0u)
       load_block(work.row.max_exp_avg_sq, first, state_type, width, max_exp_avg_sq);
     const PhiloxBits bits = bits_for(work, first);
+    bool finite = true;
     for (uint k = 0; k < width; ++k) {
       AdamElement x = {param[k], exp_avg[k], exp_avg_sq[k],
                        amsgrad != 0u ? max_exp_avg_sq[k] : 0.0f};
-      x = adam_update(x, grad[k], work);
+      if (param_type == STORAGE_FLOAT32) {
+        x = adam_element_unguarded(x, grad[k], work.hyper, amsgrad != 0u);
+        finite = finite && adam_is_finite(x);
+      } else {
+        x = adam_update(x, grad[k], work);
+      }
       if (stochastic != 0u)
         x.param = round_at_random(x.param, rounding_lane(bits, uint(first + k) & 7u));
       param[k] = x.param;
@@ -112,12 +120,17 @@ inline void adam_wide(thread const AdamWork& work, AdamRange range, uint thread_
       exp_avg_sq[k] = x.exp_avg_sq;
       max_exp_avg_sq[k] = x.max_exp_avg_sq;
     }
+    if (!finite) {  // rare: nothing is stored yet, so over again from memory
+      for (uint k = 0; k < width; ++k) adam_dense(work, first + k);
+      continue;
+    }
     store_block(work.row.param, first, param_type, width, param);
     store_block(work.row.exp_avg, first, state_type, width, exp_avg);
     store_block(work.row.exp_avg_sq, first, state_type, width, exp_avg_sq);
     if (amsgrad != 0u)
       store_block(work.row.max_exp_avg_sq, first, state_type, width, max_exp_avg_sq);
-    if (copy_type != STORAGE_NONE) store_block(work.row.copy, first, copy_type, width, param);
+    if (copy_type != STORAGE_NONE)  // of a fp32 param, so finite
+      store_block(work.row.copy, first, copy_type, width, param, false);
   }
   adam_scalar(work, {width * end, range.end}, thread_index, threads);
 }

@@ -8,10 +8,11 @@
 
 #include "storage_types.h"
 
-// To the nearest, ties to even; NaN stays NaN, with its quiet bit set.
-inline uint bfloat_bits(float x) {
+// To the nearest, ties to even; NaN stays NaN, with its quiet bit set. `may_be_nan` false saves the
+// question.
+inline uint bfloat_bits(float x, bool may_be_nan = true) {
   const uint bits = as_type<uint>(x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
+  if (may_be_nan && (bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
   return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
 }
 
@@ -31,8 +32,8 @@ inline float float_of_bits(uint bits, uint type) {
   return type == STORAGE_FLOAT16 ? float_of_half(bits) : float_of_bfloat(bits);
 }
 
-inline uint bits_of_float(float x, uint type) {
-  return type == STORAGE_FLOAT16 ? half_bits(x) : bfloat_bits(x);
+inline uint bits_of_float(float x, uint type, bool may_be_nan = true) {
+  return type == STORAGE_FLOAT16 ? half_bits(x) : bfloat_bits(x, may_be_nan);
 }
 
 inline float load_element(device const void* from, ulong i, uint type) {
@@ -54,8 +55,8 @@ inline void unpack_word(uint word, uint type, thread float* x) {
   x[1] = float_of_bits(word >> 16, type);
 }
 
-inline uint pack_word(thread const float* x, uint type) {
-  return bits_of_float(x[0], type) | (bits_of_float(x[1], type) << 16);
+inline uint pack_word(thread const float* x, uint type, bool may_be_nan) {
+  return bits_of_float(x[0], type, may_be_nan) | (bits_of_float(x[1], type, may_be_nan) << 16);
 }
 
 // `width` (4 or 8) elements from `first`, a multiple of `width`, of a base aligned to 16 bytes.
@@ -76,17 +77,18 @@ inline void load_block(device const void* from, ulong first, uint type, uint wid
   }
 }
 
-inline void store_block(device void* to, ulong first, uint type, uint width,
-                        thread const float* x) {
+inline void store_block(device void* to, ulong first, uint type, uint width, thread const float* x,
+                        bool may_be_nan = true) {
   if (type == STORAGE_FLOAT32) {
     device metal::float4* blocks = (device metal::float4*)to + first / 4;
     for (uint k = 0; k < width; k += 4)
       blocks[k / 4] = metal::float4(x[k], x[k + 1], x[k + 2], x[k + 3]);
   } else if (width == 8u) {
-    ((device metal::uint4*)to)[first / 8] = metal::uint4(
-        pack_word(x, type), pack_word(x + 2, type), pack_word(x + 4, type), pack_word(x + 6, type));
+    ((device metal::uint4*)to)[first / 8] =
+        metal::uint4(pack_word(x, type, may_be_nan), pack_word(x + 2, type, may_be_nan),
+                     pack_word(x + 4, type, may_be_nan), pack_word(x + 6, type, may_be_nan));
   } else {
     ((device metal::uint2*)to)[first / 4] =
-        metal::uint2(pack_word(x, type), pack_word(x + 2, type));
+        metal::uint2(pack_word(x, type, may_be_nan), pack_word(x + 2, type, may_be_nan));
   }
 }
