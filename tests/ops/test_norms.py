@@ -104,6 +104,16 @@ def test_many_equal_terms_do_not_drift(device, dtype):
     check([torch.full((3_000_001,), 1.1, dtype=dtype)], device)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_sums_of_exact_blocks_are_rounded_once(device, dtype):
+    # Numbers so short that the sum of a block is exact: what remains is adding blocks. All are
+    # equal, so that what the threads lose does not cancel.
+    largest = {torch.float32: 2048, torch.float16: 1448, torch.bfloat16: 256}[dtype]
+    for number in range(largest // 2 + 1, largest, largest // 40):
+        tensor = torch.full((8192,), float(number), dtype=dtype)
+        assert ulps(multi_tensor_l2norm([tensor.to(device)]), exact([tensor])) <= 0.5001, number
+
+
 def test_small_terms_beside_a_large_one(device):
     tensor = torch.full((1_000_000,), 2.0**-13)
     tensor[0] = 1.0  # a plain fp32 sum of squares stays 1
