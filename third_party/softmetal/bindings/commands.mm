@@ -57,9 +57,8 @@ void use_resources(const Encoder& encoder, const std::vector<const Buffer*>& buf
 void memory_barrier_with_resources(const Encoder& encoder,
                                    const std::vector<const Buffer*>& buffers) {
   const auto resources = to_resources(buffers);
-  pooled([&] {
-    [encoder.get() memoryBarrierWithResources:resources.data() count:resources.size()];
-  });
+  pooled(
+      [&] { [encoder.get() memoryBarrierWithResources:resources.data() count:resources.size()]; });
 }
 
 void bind_command_buffer(py::module_& m) {

@@ -13,21 +13,9 @@
 #include "faults.h"
 #include "softmetal/softmetal.h"
 #include "softmetal_abi.h"
-#include "trace_order.h"
-#include "trace_shadow.h"
+#include "trace_space.h"
 
 namespace softmetal::tracing {
-
-// Memory of one kind, and who used it.
-struct Space {
-  Shadow shadow;
-  Barriers barriers;
-  std::vector<Record> records;
-  std::array<uint32_t, 4096> recent{};  // numbers of records, by hash
-
-  uint32_t number_of(const Record& record);
-  void forget();  // all accesses
-};
 
 class Tracer : public sm_tracer {
  public:
