@@ -11,7 +11,7 @@
 #include "storage_types.h"
 
 // A block whose sum of squares lies in [2^-80, 2^90] is taken as it is. Others are scaled before
-// they are squared. No sum of up to 2^40 elements overflows, and what vanishes is 2^-43 of its
+// they are squared. No sum of up to 2^39 elements overflows, and what vanishes is 2^-43 of its
 // block.
 #define NORM_LEAST 8.271806e-25f    // 2^-80
 #define NORM_MOST 1.2379401e+27f    // 2^90
