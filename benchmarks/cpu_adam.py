@@ -25,6 +25,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import torch
 
+TABLES = ["float32", "bfloat16", "float16", "many"]
 DEEPSPEED = "0.19.8"
 FLAGS = ["-O3", "-std=c++20", "-march=x86-64-v3", "-fopenmp", "-w"]
 STREAM = """
@@ -190,6 +191,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=100, help="millions")
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tables", nargs="+", default=TABLES, choices=TABLES)
     parser.add_argument("--cache", type=Path, default=Path("build/bench"))
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -200,11 +202,14 @@ def main() -> None:
 
     print(f"backend {backends()[0]}, torch {torch.__version__}, {args.threads} threads")
     one = [args.elements * 1_000_000]
-    for dtype in (torch.float32, torch.bfloat16, torch.float16):
-        title = f"{str(dtype)[6:]} params, float32 states, {args.elements} M elements"
-        with_stream = stream if dtype == torch.float32 else None
-        compare(title, one, dtype, args, deepspeed, with_stream)
-    compare("float32, 1,000 tensors of 10 k", [10_000] * 1000, torch.float32, args, deepspeed, None)
+    for name in args.tables:
+        if name == "many":
+            title = "float32, 1,000 tensors of 10 k"
+            compare(title, [10_000] * 1000, torch.float32, args, deepspeed, None)
+            continue
+        title = f"{name} params, float32 states, {args.elements} M elements"
+        with_stream = stream if name == "float32" else None
+        compare(title, one, getattr(torch, name), args, deepspeed, with_stream)
 
 
 if __name__ == "__main__":

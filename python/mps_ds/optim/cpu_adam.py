@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -92,12 +92,15 @@ class CPUAdam(Optimizer):
             The closure's loss, or None.
         """
         loss = _evaluate(closure)
-        rows = []
+        # Lists in parallel: thousands of tuples would set off Python's garbage collection.
+        rows = _Rows()
         for index, group in enumerate(self.param_groups):
             _check_options(group)
             for param in group["params"]:
                 if param.grad is not None:
-                    rows.append((param, index, self._state_of(param, param, group)))
+                    rows.params.append(param)
+                    rows.groups.append(index)
+                    rows.states.append(self._state_of(param, param, group))
         self._step(rows)
         return loss
 
@@ -117,7 +120,7 @@ class CPUAdam(Optimizer):
             param, index = owner
             group = self.param_groups[index]
             _check_options(group)
-            self._step([(param, index, self._state_of(subgroup_id, param, group))])
+            self._step(_Rows([param], [index], [self._state_of(subgroup_id, param, group)]))
         return loss
 
     @_disable_dynamo
@@ -187,32 +190,37 @@ class CPUAdam(Optimizer):
                     _adopt_state(param_state, param, group, name)
         super().__setstate__(state)
 
-    def _step(self, rows: list[tuple[Tensor, int, dict[str, Any]]]) -> None:
-        """One call for `rows` of (param, number of its group, state)."""
-        if not rows:
-            return
-        # amsgrad is a matter of the whole list: one call for those with it, one for those without.
+    def _step(self, rows: _Rows) -> None:
         flags = [bool(group["amsgrad"]) for group in self.param_groups]
-        for amsgrad in set(flags):
-            some = [row for row in rows if flags[row[1]] == amsgrad]
-            if not some:
-                continue
-            params, groups, states = map(list, zip(*some, strict=True))
-            steps = [int(state["step"]) + 1 for state in states]
-            grads = [param.grad for param in params]
-            _check_plain(params, grads)
-            means = [state["exp_avg"] for state in states]
-            squares = [state["exp_avg_sq"] for state in states]
-            ops.step_lists(
-                [params, grads, means, squares],
-                [state["max_exp_avg_sq"] for state in states] if amsgrad else [],
-                [],
-                groups=groups,
-                steps=steps,
-                group_options=list(chain.from_iterable(map(self._options, self.param_groups))),
-            )
-            for state, step in zip(states, steps, strict=True):
-                state["step"] = step
+        if len(set(flags)) < 2:
+            return self._step_alike(rows, any(flags))
+        # amsgrad is a matter of the whole call: one for those with it, one for those without.
+        for amsgrad in (False, True):
+            some = [i for i, index in enumerate(rows.groups) if flags[index] == amsgrad]
+            self._step_alike(_Rows(*([x[i] for i in some] for x in rows)), amsgrad)
+
+    def _step_alike(self, rows: _Rows, amsgrad: bool) -> None:
+        if not rows.params:
+            return
+        params, groups, states = rows
+        steps = [int(state["step"]) + 1 for state in states]
+        grads = [param.grad for param in params]
+        _check_plain(params, grads)
+        ops.step_lists(
+            [
+                params,
+                grads,
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+            ],
+            [state["max_exp_avg_sq"] for state in states] if amsgrad else [],
+            [],
+            groups=groups,
+            steps=steps,
+            group_options=list(chain.from_iterable(map(self._options, self.param_groups))),
+        )
+        for state, step in zip(states, steps, strict=True):
+            state["step"] = step
 
     def _options(self, group: dict[str, Any]) -> list[float]:
         return _options(group, self.adam_w_mode)
@@ -242,6 +250,23 @@ class CPUAdam(Optimizer):
                 f"subgroup {subgroup_id} has one state, but {len(found)} parameters have a gradient"
             )
         return found[0] if found else None
+
+
+class _Rows:
+    """What one step is about: params, the number of the group of each, and its state."""
+
+    def __init__(
+        self,
+        params: list[Tensor] | None = None,
+        groups: list[int] | None = None,
+        states: list[dict[str, Any]] | None = None,
+    ) -> None:
+        self.params = params or []
+        self.groups = groups or []
+        self.states = states or []
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        return iter((self.params, self.groups, self.states))
 
 
 def _evaluate(closure: Callable[[], Any] | None) -> Any:
