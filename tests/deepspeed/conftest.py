@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+
+# For `import workers`: as a package this folder would hide the library whose name it has.
+sys.path.append(str(Path(__file__).parent))
 
 
 def _why_not() -> str:

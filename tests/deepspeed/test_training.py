@@ -13,85 +13,25 @@ and tests/optim hold to float64). Then nothing is left that may round differentl
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-HERE = Path(__file__).parent
-_spec = importlib.util.spec_from_file_location("training_cases", HERE / "training_cases.py")
-training_cases = importlib.util.module_from_spec(_spec)
-sys.modules["training_cases"] = training_cases
-_spec.loader.exec_module(training_cases)
-CASES, QUICK, Case = training_cases.CASES, training_cases.QUICK, training_cases.Case
+import training_cases
+from training_cases import CASES, QUICK
+from workers import Outcomes, parameters
 
 RELATIVE_UNIT = {"fp32": 2.0**-23, "bf16": 2.0**-7, "fp16": 2.0**-10, "fp16-dynamic": 2.0**-10}
 COEFFICIENT_ERROR = 4 * 2.0**-23
 LARGEST_UPDATE = 3.2
 
 
-def run(folder: Path, device: str, processes: int, names: list[str]) -> list[dict]:
-    """What each process was told, training the named cases on one device."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DS_", "MPS_DS_DEEP"))}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    environment["OMP_NUM_THREADS"] = "1"
-    if sys.platform != "darwin" and device == "mps":
-        environment["MPS_DS_SOFT"] = "1"
-    results = [folder / f"{device}{rank}.pt" for rank in range(processes)]
-    command = [sys.executable, HERE / "training_worker.py", device]
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), str(processes), folder / device, results[rank], *names],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(processes)
-    ]
-    said = [process.communicate(timeout=1800)[0] for process in running]
-    assert not any(p.returncode for p in running), "\n".join(text[-4000:] for text in said)
-    return [torch.load(result) for result in results]
-
-
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory, request):
-    """Both devices' outcomes; the cases of a session run in one go, since starting takes longer."""
-    chosen = {
-        item.callspec.params["processes"]: []
-        for item in request.session.items
-        if "processes" in getattr(getattr(item, "callspec", None), "params", {})
-    }
-    for item in request.session.items:
-        if getattr(item, "callspec", None) and "case" in item.callspec.params:
-            chosen[item.callspec.params["processes"]].append(str(item.callspec.params["case"]))
-    made: dict[int, tuple[list[dict], list[dict]]] = {}
-
-    def outcomes(processes: int) -> tuple[list[dict], list[dict]]:
-        if processes not in made:
-            folder = tmp_path_factory.mktemp(f"{processes}")
-            names = chosen[processes]
-            made[processes] = tuple(run(folder, d, processes, names) for d in ("cpu", "mps"))
-        return made[processes]
-
-    return outcomes
+def outcomes(request, tmp_path_factory):
+    return Outcomes("training_worker.py", "test_training", request, tmp_path_factory)
 
 
-def parameters():
-    for processes in (1, 2):
-        for case in CASES:
-            # ZeRO without a second process shards nothing: of the quick ones, one suffices there.
-            quick = case in QUICK and (processes == 2 or case == QUICK[2])
-            marks = [] if quick else [pytest.mark.slow]
-            yield pytest.param(case, processes, marks=marks, id=f"{case}-{processes}")
-
-
-@pytest.mark.parametrize(("case", "processes"), list(parameters()))
+@pytest.mark.parametrize(("case", "processes"), parameters(CASES, QUICK, QUICK[2:3]))
 def test_mps_trains_as_the_cpu_does(outcomes, case, processes) -> None:
     cpu, mps = outcomes(processes)
     for rank in range(processes):

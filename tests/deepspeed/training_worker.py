@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 
 import torch
+import torch._dynamo
 
 sys.path.insert(0, str(Path(__file__).parent))
 from training_cases import CASES, train
@@ -37,8 +38,10 @@ def judge() -> None:
     deepspeed.ops.adam.cpu_adam.CPUAdamBuilder = lambda: Builder(ops.cpu_adam)
 
 
-def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
+def start(device: str, rank: int, processes: int, store: str) -> None:
+    """DeepSpeed on that device, and its process group."""
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes))
+    torch._dynamo.config.disable = True  # Muon compiles; nothing compiles for the software device
     if device == "cpu":
         os.environ["DS_ACCELERATOR"] = "cpu"
         import mps_ds.ops.cpu_adam
@@ -58,7 +61,17 @@ def main(device: str, rank: int, processes: int, store: str, results: str, names
         verbose=False,
         auto_mpi_discovery=False,
     )
-    told = {}
+
+
+def finish() -> None:
+    import deepspeed.comm
+
+    deepspeed.comm.destroy_process_group()
+
+
+def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
+    start(device, rank, processes, store)
+    told: dict[str, dict[str, list[float]] | str] = {}
     for case in CASES:
         if str(case) in names:
             try:
@@ -66,7 +79,7 @@ def main(device: str, rank: int, processes: int, store: str, results: str, names
             except Exception:
                 told[str(case)] = traceback.format_exc()
     torch.save(told, results)
-    deepspeed.comm.destroy_process_group()
+    finish()
 
 
 if __name__ == "__main__":
