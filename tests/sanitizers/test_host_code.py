@@ -4,9 +4,12 @@ import re
 
 import pytest
 
-# Tests of the package that go through native code, by what they exercise.
+# Tests of the package that go through native code, by what they exercise: all of its sources, in
+# minutes and not in hours.
 SUITES = {
-    "operations": ["ops", "optim/test_dispatch.py"],
+    "operations": ["ops/test_adam.py", "ops/test_adam_errors.py", "ops/test_norms.py",
+                   "ops/test_norm_errors.py", "ops/test_scaling.py", "ops/test_clip.py",
+                   "optim/test_dispatch.py"],
     "softmps": ["softmps/test_tensors.py", "softmps/test_memory.py", "softmps/test_views.py",
                 "softmps/test_stream.py", "softmps/test_errors.py", "softmps/test_shaders.py"],
     "softmetal": ["softmetal/test_device.py", "softmetal/test_checks_execution.py",
