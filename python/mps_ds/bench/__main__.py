@@ -121,13 +121,15 @@ def devices(machine: Machine) -> tuple[list[Target], str, list[str]]:
 
 def start(machine: Machine) -> tuple[Report, list[Target]]:
     """The report's head, printed."""
+    import torch
+
     from .results import Report
 
     targets, what, notes = devices(machine)
-    facts: dict[str, Any] = describe(machine)
+    facts: dict[str, Any] = {**describe(machine), "threads": torch.get_num_threads()}
     if has_mps(machine):
         facts = {**ask_device(), **facts}
-    for name in ("name", "chip", "macos", "system", "python", "torch"):
+    for name in ("name", "chip", "macos", "system", "python", "torch", "threads"):
         if facts.get(name):
             print(f"{name + ':':<9}{facts[name]}")
     for note in notes:
