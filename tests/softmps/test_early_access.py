@@ -87,6 +87,20 @@ def test_after_a_wait_the_host_may(wait: str) -> None:
     assert x.tolist() == [3] * 4
 
 
+@pytest.mark.parametrize("wait", WAITS)
+def test_after_a_wait_for_a_kernel_the_host_may(wait: str) -> None:
+    kernels = torch.mps.compile_shader(
+        "kernel void increment(device float* x, uint i [[thread_position_in_grid]]) { x[i] += 1; }"
+    )
+    x = torch.ones(4, device="mps")
+    view = contents(x)
+    kernels.increment(x)
+    WAITS[wait](x)
+    view += 1
+    torch.mps.synchronize()
+    assert x.tolist() == [3] * 4
+
+
 def recorded_event() -> torch.mps.Event:
     event = torch.mps.Event()
     event.record()

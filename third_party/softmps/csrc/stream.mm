@@ -82,13 +82,14 @@ id<MTLCommandBuffer> Stream::commit(Reason reason, bool make_one) {
 }
 
 void Stream::wait(Reason reason) {
-  const uint64_t ticket = softmetal::last_ticket();
+  uint64_t ticket = softmetal::last_ticket();
   if (reason == Reason::kUser) count_wait();
   std::string error;
   if (pending()) {
     if (reason == Reason::kFallback) ++counters().fallback_waits;
     std::lock_guard<std::mutex> lock(wait_mutex_);
     [commit(reason) release];
+    ticket = softmetal::last_ticket();  // the kernels have theirs from the commit
     error = wait_for_committed(nil);
   }
   report(error, reason == Reason::kUser ? end_of_wait(ticket) : "");
