@@ -40,7 +40,10 @@ def test_mps_trains_as_the_cpu_does(outcomes, case, processes) -> None:
         assert not isinstance(told, str), told
         assert told["skipped"] == expected["skipped"]
         assert told["scale"] == expected["scale"]
-        check_norms(case, told["norm"], expected["norm"])
+        # Once a step was clipped by another coefficient, params and so norms go their own ways.
+        first = next(i for i, n in enumerate(expected["norm"]) if 0 < n < math.inf)
+        alike = first + 1 if case.clip else training_cases.STEPS
+        check_norms(told["norm"][:alike], expected["norm"][:alike])
         if case.clip:
             check_losses(case, told, expected)
         else:
@@ -49,7 +52,7 @@ def test_mps_trains_as_the_cpu_does(outcomes, case, processes) -> None:
         check_that_it_trains(case, told)
 
 
-def check_norms(case, told: list[float], expected: list[float]) -> None:
+def check_norms(told: list[float], expected: list[float]) -> None:
     for step, (norm, other) in enumerate(zip(told, expected, strict=True)):
         if other > 0 and math.isfinite(other):
             ulp = torch.finfo(torch.float32).eps * 2 ** math.floor(math.log2(other))
@@ -74,6 +77,8 @@ def check_losses(case, told: dict, expected: dict) -> None:
 def check_that_it_trains(case, told: dict) -> None:
     assert all(math.isfinite(loss) for loss in told["loss"])
     assert told["loss"][-1] < told["loss"][0]
+    if case.stage == 0 and case.dtype.startswith("fp16"):
+        return  # DeepSpeed does not scale the loss there, so norms are tiny and nothing overflows
     if case.dtype == "fp16-dynamic":
         assert 0 < told["skipped"][-1] < training_cases.STEPS, "some steps overflow, some do not"
     else:

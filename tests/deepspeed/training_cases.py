@@ -147,7 +147,8 @@ def train(case: Case, rank: int, processes: int, device: str) -> dict[str, list[
 
 
 def _scale(engine: Any) -> float:
-    scale = getattr(engine.optimizer, "cur_scale", None)
-    if scale is None:
-        scale = getattr(engine.optimizer, "loss_scale", 1.0)
-    return float(scale)
+    for name in ("cur_scale", "loss_scale"):
+        scale = getattr(engine.optimizer, name, None)
+        if scale is not None:
+            return float(scale)
+    return 1.0

@@ -240,7 +240,7 @@ class MPSAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]  # deepspeed h
         return tensor.new_empty(shape)
 
     def _torch_is_pinned(self, tensor: torch.Tensor) -> bool:
-        return tensor.device.type == "cpu"
+        return tensor.is_pinned()
 
     # Annotations for profilers, graphs, Triton: not on this device.
 
