@@ -199,3 +199,20 @@ def test_a_model_trains():
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < 0.1 * losses[0]
+
+
+def test_a_gradient_may_be_freed_at_once():
+    # pytorch#189690: its memory is handed out again while the step could still read it.
+    params = [torch.nn.Parameter(make(seed=i)[0].to("mps")) for i in range(3)]
+    others = [torch.nn.Parameter(p.detach().cpu()) for p in params]
+    optimizer, other = CPUAdam(params, lr=0.1), CPUAdam(others, lr=0.1)
+    for count in range(3):
+        for param, twin in zip(params, others, strict=True):
+            twin.grad = make(seed=count + 20)[1] * 3
+            param.grad = make(seed=count + 20)[1].to("mps") * 3  # still to be calculated
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        for param in params:
+            torch.full_like(param, float("nan"))
+        other.step()
+    assert_same(params, others)
