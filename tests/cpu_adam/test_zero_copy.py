@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import mps_ds.ops.cpu_adam as ops
+from mps_ds.ops import _on_host
 from mps_ds.ops.cpu_adam import cpu_adam_
 from mps_ds.optim import CPUAdam
 from mps_ds.unified import is_shared
@@ -116,8 +117,8 @@ def test_shared_storage_is_not_copied(monkeypatch):
 
 
 def test_private_storage_is_copied_there_and_back(monkeypatch):
-    monkeypatch.setattr(ops, "is_shared", lambda tensor: False)
-    monkeypatch.setattr(ops, "cpu_views", lambda tensors, writes: [])
+    monkeypatch.setattr(_on_host, "is_shared", lambda tensor: False)
+    monkeypatch.setattr(_on_host, "cpu_views", lambda tensors, writes: [])
     row, want = make(), make()
     device_row = on_mps(row)
     step([device_row])
@@ -126,7 +127,7 @@ def test_private_storage_is_copied_there_and_back(monkeypatch):
 
 
 def test_nothing_is_copied_back_where_the_step_is_refused(monkeypatch):
-    monkeypatch.setattr(ops, "is_shared", lambda tensor: False)
+    monkeypatch.setattr(_on_host, "is_shared", lambda tensor: False)
     device_row = on_mps(make())
     before = [t.cpu() for t in device_row]
     with pytest.raises(RuntimeError, match="lr is -1"):

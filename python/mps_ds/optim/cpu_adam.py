@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -13,8 +12,7 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable would impor
 from torch.optim import Optimizer
 
 from ..ops import cpu_adam as ops
-
-_SMALLEST_EPS = 2.0**-126  # a smaller one is subnormal
+from ._cpu_adam_checks import adopt_state, check_options, check_plain
 
 
 class CPUAdam(Optimizer):
@@ -77,7 +75,7 @@ class CPUAdam(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a param group, checking its options. See `torch.optim.Optimizer.add_param_group`."""
-        _check_options({**self.defaults, **param_group})
+        check_options({**self.defaults, **param_group})
         super().add_param_group(param_group)
 
     @_disable_dynamo
@@ -95,7 +93,7 @@ class CPUAdam(Optimizer):
         # Lists in parallel: thousands of tuples would set off Python's garbage collection.
         rows = _Rows()
         for index, group in enumerate(self.param_groups):
-            _check_options(group)
+            check_options(group)
             for param in group["params"]:
                 if param.grad is not None:
                     rows.params.append(param)
@@ -119,7 +117,7 @@ class CPUAdam(Optimizer):
         if owner is not None:
             param, index = owner
             group = self.param_groups[index]
-            _check_options(group)
+            check_options(group)
             self._step(_Rows([param], [index], [self._state_of(subgroup_id, param, group)]))
         return loss
 
@@ -182,12 +180,12 @@ class CPUAdam(Optimizer):
             group.pop("decoupled_weight_decay", None)
             for name, value in defaults.items():
                 group.setdefault(name, value)
-            _check_options(group)
+            check_options(group)
             for position, param in enumerate(group["params"]):
                 name = f"state of params[{position}] in param group {index}"
                 param_state = state["state"].get(param)
                 if param_state:
-                    _adopt_state(param_state, param, group, name)
+                    adopt_state(param_state, param, group, name)
         super().__setstate__(state)
 
     def _step(self, rows: _Rows) -> None:
@@ -205,7 +203,7 @@ class CPUAdam(Optimizer):
         params, groups, states = rows
         steps = [int(state["step"]) + 1 for state in states]
         grads = [param.grad for param in params]
-        _check_plain(params, grads)
+        check_plain(params, grads)
         ops.step_lists(
             [
                 params,
@@ -298,56 +296,3 @@ def _rollback(
         group_options=_options(group, adam_w_mode),
     )
     state["step"] = int(state["step"]) - 1
-
-
-def _check_options(group: dict[str, Any]) -> None:
-    """Raise ValueError for options that no step can honour."""
-    lr, betas = group["lr"], group["betas"]
-    if isinstance(lr, Tensor) and lr.numel() != 1:
-        raise ValueError(f"lr is a tensor of {lr.numel()} elements; it must have one")
-    if not 0.0 <= float(lr) < math.inf:
-        raise ValueError(f"Invalid learning rate: {lr}; it must be finite and >= 0")
-    if len(betas) != 2:
-        raise ValueError(f"Invalid betas: {betas}; there must be two")
-    for index, beta in enumerate(betas):
-        if not 0.0 <= beta < 1.0:
-            raise ValueError(f"Invalid beta parameter at index {index}: {beta}; must be in [0, 1)")
-    if group["eps"] != 0.0 and not _SMALLEST_EPS <= group["eps"] < math.inf:
-        raise ValueError(
-            f"Invalid epsilon value: {group['eps']}; it must be 0, or finite and at least 1.2e-38"
-        )
-    if not math.isfinite(group["weight_decay"]):
-        raise ValueError(f"Invalid weight_decay value: {group['weight_decay']}; it must be finite")
-
-
-def _check_plain(params: list[Tensor], grads: list[Tensor]) -> None:
-    """Raise RuntimeError for parameters whose memory does not hold their values."""
-    tensors = [*params, *grads]
-    for kind in set(map(type, tensors)):
-        if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:  # type: ignore[attr-defined]
-            index = next(i for i, t in enumerate(tensors) if type(t) is kind) % len(params)
-            raise RuntimeError(
-                f"params[{index}] or its grad is a {kind.__name__}; accepted are plain tensors"
-            )
-    if any(map(Tensor.is_neg, tensors)):
-        index = next(i for i, t in enumerate(tensors) if t.is_neg()) % len(params)
-        raise RuntimeError(
-            f"params[{index}] or its grad is a lazily negated view; accepted are plain tensors"
-        )
-
-
-def _adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
-    """Check a loaded state, and make its step count an int."""
-    for key in ("exp_avg", "exp_avg_sq"):
-        if key not in state:
-            raise ValueError(f"the {name} has no {key!r}; it has {sorted(state)}")
-        if state[key].shape != param.shape:
-            raise ValueError(
-                f"{key!r} in the {name} has shape {tuple(state[key].shape)}, "
-                f"the parameter has {tuple(param.shape)}"
-            )
-    # Without one: older versions of DeepSpeed and apex have kept it in the group.
-    step = float(state.get("step", group.get("step", 0)))
-    if not step.is_integer() or step < 0:
-        raise ValueError(f"'step' in the {name} is {step}; it must be a whole number >= 0")
-    state["step"] = int(step)
