@@ -59,7 +59,9 @@ def draw(result: Result, panel: Any) -> None:
         color=[OURS if row.ours else THEIRS for row in rows],
     )
     panel.bar_label(bars, [label(row, elements) for row in rows], fontsize=FONT_SIZE, padding=2)
-    finish(panel, f"{result.case.title}, {result.case.shapes.title}, {result.device}")
+    shapes = result.case.shapes
+    title = f"{result.case.title}: {shapes.title}, {len(shapes.shapes):,} tensors, {result.device}"
+    finish(panel, title)
 
 
 def height(row: Row, elements: int) -> float:
@@ -77,7 +79,8 @@ def label(row: Row, elements: int) -> str:
     if row.counts is None:
         return "failed"
     calls = row.counts.dispatches + row.counts.operators
-    return f"{row.counts.bytes / elements:.3g} B, {calls:,} calls"
+    declared = f", {row.counts.declared:,} declared" if row.counts.declared else ""
+    return f"{row.counts.bytes / elements:.3g} B, {calls:,} calls{declared}"
 
 
 def draw_training(training: Mapping[str, Any], times: bool, panel: Any) -> None:
