@@ -231,8 +231,10 @@ CallSite find_call_site(const Frame& frame, uintptr_t ip) {
 
 // In the type table of an Objective-C++ frame: a C++ type, or else the name of a class.
 bool is_type_info(const void* entry) {
-  Dl_info info;  // a type_info begins with a pointer into the vtable of one of libstdc++'s classes
-  return dladdr(*static_cast<void* const*>(entry), &info) && info.dli_sname &&
+  void* first;  // a type_info begins with a pointer into the vtable of one of libstdc++'s classes
+  memcpy(&first, entry, sizeof first);  // a name may begin anywhere
+  Dl_info info;
+  return dladdr(first, &info) && info.dli_sname &&
          !strncmp(info.dli_sname, "_ZTVN10__cxxabiv1", strlen("_ZTVN10__cxxabiv1"));
 }
 
