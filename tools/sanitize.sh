@@ -42,6 +42,7 @@ case "$kind" in
     flags="-O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize=function,vptr"
     flags="$flags -fno-sanitize-recover=all -shared-libasan"
     "$root/tools/stage.sh" "$build" "$root/build/sanitize/stage" -DCMAKE_BUILD_TYPE=Sanitized \
+      -DCMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF \
       "-DCMAKE_CXX_FLAGS=$flags" "-DCMAKE_OBJCXX_FLAGS=$flags"
     # What Python is started with: the runtime, and the C++ library whose __cxa_throw it wraps.
     echo "LD_PRELOAD=$(runtime "asan-$machine.so") $("$compiler" -print-file-name=libstdc++.so.6)" \
