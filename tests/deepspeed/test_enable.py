@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import os
+import site
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -206,6 +208,28 @@ def test_before_the_import_and_in_spawned_children(tmp_path) -> None:
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("mps_ds")]
     assert said == ["mps_ds.deepspeed.accelerator mps_ds.deepspeed.builders"] * 2, done.stdout
+
+
+@pytest.mark.skipif(
+    not any((Path(p) / "mps_ds_deepspeed.pth").exists() for p in site.getsitepackages()),
+    reason="the package is on PYTHONPATH, so its start-up hook is not installed",
+)
+def test_the_hook_enables_a_program_that_knows_nothing_of_this_package() -> None:
+    program = (
+        "import deepspeed; from deepspeed.accelerator import get_accelerator; "
+        "print(type(get_accelerator()).__module__)"
+    )
+    environment = {**os.environ, "MPS_DS_DEEPSPEED": "1"}
+    if sys.platform != "darwin":
+        environment["MPS_DS_SOFT"] = "1"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.split()[-1:] == ["mps_ds.deepspeed.accelerator"], done.stderr
 
 
 def test_without_deepspeed_the_error_says_how_to_install_it(monkeypatch) -> None:
