@@ -143,6 +143,7 @@ def zero_optimizer(rank: int) -> SimpleNamespace:
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_which_gradients_count_in_zero_1_and_2(one_process, rank) -> None:
+    import deepspeed
     from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer as Zero
 
     params, grads = params_and_grads()
@@ -151,6 +152,8 @@ def test_which_gradients_count_in_zero_1_and_2(one_process, rank) -> None:
     told = Zero.get_grad_norm_direct(zero_optimizer(rank), [padding, *grads], params)
     counted = [grads[0], grads[2], grads[3]] if rank == 0 else [grads[2]]
     assert within(told, exact_norm(counted))
+    if deepspeed.__version__.startswith("0.19.6"):
+        return  # its own pairs the padding with the first param, and so each gradient with another
     own = Zero.get_grad_norm_direct.__wrapped__
     assert within(own(zero_optimizer(rank), [padding, *grads], params), told.item(), 8)
 
