@@ -158,13 +158,14 @@ def norm_peers(grads: list[torch.Tensor]) -> dict[str, Work]:
     params = [torch.nn.Parameter(torch.empty_like(g)) for g in grads]
     for param, grad in zip(params, grads, strict=True):
         param.grad = grad
-    return {
+    peers: dict[str, Work] = {
         "get_total_norm": lambda: torch.nn.utils.get_total_norm(grads),
-        "GradScaler check and unscale": lambda: torch._amp_foreach_non_finite_check_and_unscale_(
-            grads, found, one
-        ),
         "clip_grad_norm_": lambda: torch.nn.utils.clip_grad_norm_(params, 1.0),
     }
+    if grads[0].dtype != torch.bfloat16:  # which GradScaler does not take
+        check = torch._amp_foreach_non_finite_check_and_unscale_
+        peers["GradScaler check and unscale"] = lambda: check(grads, found, one)
+    return peers
 
 
 def torch_mixed_step(state: State, grads: list[torch.Tensor], options: Options) -> Work:

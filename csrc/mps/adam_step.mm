@@ -167,7 +167,7 @@ void AdamStep::start(id<MTLComputeCommandEncoder> encoder, const Tables& tables,
   [encoder setBuffer:tables.buffer.get() offset:tables.hypers_at atIndex:2];
   [encoder setBytes:&count length:sizeof(count) atIndex:4];
   const NSUInteger width =
-      std::min<NSUInteger>(ADAM_THREADS, [pipeline maxTotalThreadsPerThreadgroup]);
+      std::min<NSUInteger>(ADAM_THREADS(STORAGE_FLOAT32), [pipeline maxTotalThreadsPerThreadgroup]);
   // Both tables: params of different types may be in different ones.
   for (const auto& table : plan_.progress_tables_) {
     [encoder setBuffer:table.get() offset:0 atIndex:3];
@@ -210,8 +210,8 @@ void AdamStep::dispatch(id<MTLComputeCommandEncoder> encoder, const Dispatch& di
     const auto& table = plan_.progress_tables_[k == 0 ? batch.progress : 1 - batch.progress];
     [encoder setBuffer:table ? table.get() : plan_.row_table_.get() offset:0 atIndex:10 + k];
   }
-  const NSUInteger threads =
-      std::min<NSUInteger>(ADAM_THREADS, [pipeline maxTotalThreadsPerThreadgroup]);
+  const NSUInteger threads = std::min<NSUInteger>(ADAM_THREADS(batch.types.state),
+                                                  [pipeline maxTotalThreadsPerThreadgroup]);
   [encoder dispatchThreadgroups:MTLSizeMake(batch.chunk_count, 1, 1)
           threadsPerThreadgroup:MTLSizeMake(threads, 1, 1)];
 }

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 from mps_ds.ops import adam_
 
-CHUNK = 8192  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
+CHUNK = 1536  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
 BOUNDARIES = [0, 1, 3, 4, 5, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5]
 
 

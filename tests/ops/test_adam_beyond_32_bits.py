@@ -18,8 +18,8 @@ if sys.platform != "linux":
 from mps_ds import softmetal as metal
 
 ROOT = Path(__file__).parents[2]
-CHUNK = 8192
-NUMEL = 2**32 + 2 * CHUNK + 13
+CHUNK = 1536  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
+NUMEL = (2**32 // CHUNK + 2) * CHUNK + 13
 BFLOAT16 = 2
 WIDE, STRIDED = 2, 4  # AdamStepRow::flags
 LR = 0.5

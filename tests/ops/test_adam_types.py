@@ -9,7 +9,7 @@ from adam_types import BFLOAT16, FLOAT16, FLOAT32
 
 from mps_ds.ops import adam_, multi_tensor_adam
 
-CHUNK = 8192  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
+CHUNK = 1536  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
 
 needs_mps = pytest.mark.skipif(not torch.backends.mps.is_available(), reason="compares two devices")
 every_combination = pytest.mark.parametrize(

@@ -90,8 +90,7 @@ inline void adam_scalar(thread const AdamWork& work, AdamRange range, uint threa
 // multiple of ADAM_CHUNK, so of `width`.
 inline void adam_wide(thread const AdamWork& work, AdamRange range, uint thread_index,
                       uint threads) {
-  // Where all is 16 bits wide, 8 elements fill a load; with fp32 states, 4 do.
-  const uint width = state_type == STORAGE_FLOAT32 ? 4u : 8u;
+  const uint width = ADAM_WIDTH(state_type);
   const ulong end = range.end / width;
   for (ulong block = range.begin / width + thread_index; block < end; block += threads) {
     const ulong first = block * width;

@@ -2,6 +2,8 @@
 // adam.mm. A kernel pointer is a 64-bit gpuAddress (plus byte offset) on the host.
 #pragma once
 
+#include "storage_types.h"
+
 #if defined(__METAL_VERSION__)
 #define MPS_DS_POINTER(T) device T*
 #else
@@ -9,11 +11,12 @@
 #define MPS_DS_POINTER(T) uint64_t
 #endif
 
-// Elements of one threadgroup's work: large enough to hide the table reads, small enough to
-// balance.
-#define ADAM_CHUNK 8192
-// The kernel is right for any number.
-#define ADAM_THREADS 512
+// Elements of one threadgroup's work, and how many of its threads: each takes two blocks, of the
+// elements that fill 16 bytes of a state. Chosen by measuring (benchmarks/gpu/NOTES.md); the kernel
+// is right for any multiple of 8 and any number of threads.
+#define ADAM_CHUNK 1536
+#define ADAM_WIDTH(state_type) ((state_type) == STORAGE_FLOAT32 ? 4u : 8u)
+#define ADAM_THREADS(state_type) (ADAM_CHUNK / 2u / ADAM_WIDTH(state_type))
 
 // AdamStepRow::flags
 #define ADAM_SKIP 1u                          // the param has no gradient in this step
