@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/extension.h>
 
+#include <vector>
+
 #include "adam_tables.h"
 #include "storage_types.h"
 
@@ -26,26 +28,30 @@ uint32_t storage_type(const at::Tensor& tensor) {
 // `together`: of each row, the other tensors' addresses or-ed, for the question of alignment.
 void step_rows(const py::list& grads, const at::Tensor& together, const at::Tensor& pinned,
                const at::Tensor& table) {
+  // Twice over the list: what the second turn reads is on its way when it comes.
+  const size_t count = grads.size();
+  std::vector<const at::Tensor*> tensors(count);
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* item = PyList_GET_ITEM(grads.ptr(), static_cast<Py_ssize_t>(i));
+    TORCH_CHECK(THPVariable_Check(item), "grads[", i, "] is no tensor");
+    tensors[i] = &THPVariable_Unpack(item);
+    __builtin_prefetch(tensors[i]->unsafeGetTensorImpl());
+  }
   auto* rows = static_cast<AdamStepRow*>(pinned.mutable_data_ptr());
   const auto* others = together.const_data_ptr<int64_t>();
-  for (size_t i = 0; i < grads.size(); ++i) {
-    PyObject* item = PyList_GET_ITEM(grads.ptr(), i);
-    TORCH_CHECK(THPVariable_Check(item), "grads[", i, "] is no tensor");
-    const at::Tensor& grad = THPVariable_Unpack(item);
-    const auto address = reinterpret_cast<uint64_t>(grad.unsafeGetTensorImpl()->data());
+  for (size_t i = 0; i < count; ++i) {
+    const auto address = reinterpret_cast<uint64_t>(tensors[i]->unsafeGetTensorImpl()->data());
     const bool wide = (address | static_cast<uint64_t>(others[i])) % 16 == 0;
-    const uint32_t flags = storage_type(grad) << 8 | (wide ? ADAM_WIDE : 0u);
+    const uint32_t flags = storage_type(*tensors[i]) << 8 | (wide ? ADAM_WIDE : 0u);
     rows[i] = {address, 0, 0, flags, 0, 0};
   }
-  C10_CUDA_CHECK(cudaMemcpyAsync(table.mutable_data_ptr(), rows, grads.size() * sizeof(AdamStepRow),
+  C10_CUDA_CHECK(cudaMemcpyAsync(table.mutable_data_ptr(), rows, count * sizeof(AdamStepRow),
                                  cudaMemcpyHostToDevice, c10::cuda::getCurrentCUDAStream()));
 }
 
 }  // namespace
 
 #ifdef WITH_DEEPSPEED
-#include <vector>
-
 void multi_tensor_adam_cuda(int chunk_size, at::Tensor noop_flag,
                             std::vector<std::vector<at::Tensor>> tensor_lists, const float lr,
                             const float beta1, const float beta2, const float epsilon,

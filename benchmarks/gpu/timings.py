@@ -53,7 +53,7 @@ def adam_of(state: State, chunk: int = ADAM_CHUNK, types: AdamTypes | None = Non
 
 def _row(work: str, model: str, who: str, run: Callable[[], object], **more: object) -> Row:
     taken = time(run)
-    called = time(run, repeats=15, warm=1, ahead=False)
+    called = time(run, ahead=False)
     return {
         "work": work,
         "model": model,

@@ -14,8 +14,9 @@
 
 // Elements of one threadgroup's work.
 #define SCALE_CHUNK 8192
-// The kernel is right for any number.
-#define SCALE_THREADS 512
+// Few, with some turns each: measured (benchmarks/gpu/NOTES.md). The kernel is right for any
+// number.
+#define SCALE_THREADS 128
 
 #define SCALE_ANY_TYPE 255u  // function constants: rows differ, each names its own types
 
