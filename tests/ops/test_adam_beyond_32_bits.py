@@ -82,6 +82,13 @@ class Setting:
     def view(self, k: int) -> np.ndarray:
         return metal.array(self.tensors[k], np.uint16)
 
+    def clear(self, chunks):
+        """New buffers may hold what earlier tests left."""
+        for k in range(4):
+            values = self.view(k)
+            for chunk in chunks:
+                values[chunk * CHUNK : (chunk + 1) * CHUNK] = 0
+
     def run(self, state):
         commands = self.device.new_command_queue().command_buffer()
         encoder = commands.compute_command_encoder()
@@ -106,7 +113,9 @@ ONE, MINUS_HALF = 0x3F80, 0xBF00
 def test_chunks_around_and_beyond_32_bits(device, library, flags):
     chunks = [0, 2**31 // CHUNK - 1, 2**31 // CHUNK, 2**32 // CHUNK - 1, 2**32 // CHUNK,
               2**32 // CHUNK + 2]  # fmt: skip
+    neighbours = (1, 2, 3, 2**31 // CHUNK - 2, 2**31 // CHUNK + 1, 2**32 // CHUNK + 1)
     setting = Setting(device, chunks, flags)
+    setting.clear([*chunks, *neighbours])
     grads, params = setting.view(1), setting.view(0)
     for chunk in chunks:
         grads[chunk * CHUNK : min((chunk + 1) * CHUNK, NUMEL)] = ONE
@@ -115,7 +124,7 @@ def test_chunks_around_and_beyond_32_bits(device, library, flags):
         end = min((chunk + 1) * CHUNK, NUMEL)
         assert (params[chunk * CHUNK : end] == MINUS_HALF).all()
     # Neighbours, and where 32-bit arithmetic would have landed, are untouched.
-    for chunk in (1, 2, 3, 2**31 // CHUNK - 2, 2**31 // CHUNK + 1, 2**32 // CHUNK + 1):
+    for chunk in neighbours:
         assert not params[chunk * CHUNK : (chunk + 1) * CHUNK].any()
     assert NUMEL % CHUNK == 13
 
