@@ -31,6 +31,8 @@ def test_suite(python, suite):
     """All of its tests pass, and no sanitizer reports anything."""
     # A sanitizer ends the process; only what Python itself prints is captured before that.
     options = ["-q", "-p", "no:cacheprovider", "-m", "not slow", "--capture=sys"]
+    # AddressSanitizer keeps freed memory for a while: what is resident says nothing.
+    options += ["--deselect", "tests/softmps/test_memory.py::test_steps_leak_nothing"]
     done = python("-m", "pytest", *options, *SUITES[suite])
     output = done.stdout + done.stderr
     assert done.returncode == 0, output[-8000:]
@@ -49,6 +51,7 @@ def test_a_planted_overflow_is_reported(python):
 def test_the_libraries_are_instrumented(python):
     """Each has calls of AddressSanitizer's and UBSan's in it."""
     code = """
+import torch
 import mps_ds._C, mps_ds.softmps._C, mps_ds.softmetal._C, pathlib
 folder = pathlib.Path(mps_ds.softmetal._C.__file__).parent / "lib"
 files = [m.__file__ for m in (mps_ds._C, mps_ds.softmps._C, mps_ds.softmetal._C)]
