@@ -40,7 +40,8 @@ FloatPair split(double x) {
 }  // namespace
 
 AdamHyper adam_hyper(const AdamOptions& o, int64_t step) {
-  MPS_DS_CHECK(step >= 1, "step is ", step, "; it counts from 1 and includes the step to come");
+  MPS_DS_CHECK(step >= 1 && step <= UINT32_MAX, "step is ", step,
+               "; it counts from 1, includes the step to come, and is below 2^32");
   const double t = static_cast<double>(step);
   const double correction1 = o.bias_correction ? 1.0 - std::pow(o.beta1, t) : 1.0;
   const double correction2 = o.bias_correction ? 1.0 - std::pow(o.beta2, t) : 1.0;

@@ -77,7 +77,7 @@ void check_one_element(const Tensor& tensor, const std::string& name, DeviceType
                "; it must have one element");
   const DeviceType got = tensor.device().type();
   MPS_DS_CHECK(got == device || got == DeviceType::CPU, name, " is on ", device_name(got),
-               "; it must be on ", device_name(device), " or cpu");
+               "; it must be on ", device_name(device), device == DeviceType::CPU ? "" : " or cpu");
 }
 
 bool is_on_cpu(const Tensor& tensor) {
@@ -123,12 +123,6 @@ void check_adam_grad(const Tensor& grad, size_t k, const AdamLists& lists, size_
   check_same_shape(grad, {"grads", k}, param, {"params", i});
 }
 
-void check_adam_seed(const AdamLists& lists, size_t i) {
-  const ScalarType type = lists.params[i].scalar_type();
-  MPS_DS_CHECK(type == ScalarType::BFloat16, ArgumentName{"params", i}, " is ", type_name(type),
-               "; stochastic rounding is for torch.bfloat16");
-}
-
 void check_adam_scalars(const AdamScalars& scalars, size_t groups, DeviceType device) {
   if (!scalars.lrs.empty()) {
     MPS_DS_CHECK(scalars.lrs.size() == groups, "lr_tensors has ", scalars.lrs.size(),
@@ -148,6 +142,20 @@ void check_adam_scalars(const AdamScalars& scalars, size_t groups, DeviceType de
   check(scalars.found_inf, "found_inf", true);
   check(scalars.clip_coef, "clip_coef", false);
   check(scalars.clip_value, "clip_value", false);
+}
+
+std::vector<std::pair<const Tensor*, ArgumentName>> named_scalars(const AdamScalars& scalars) {
+  std::vector<std::pair<const Tensor*, ArgumentName>> named;
+  for (size_t i = 0; i < scalars.lrs.size(); ++i)
+    named.push_back({&scalars.lrs[i], {"lr_tensors", i}});
+  const auto add = [&](const OptionalTensor& tensor, const char* name) {
+    if (tensor) named.push_back({&*tensor, {name, kNoIndex}});
+  };
+  add(scalars.grad_scale, "grad_scale");
+  add(scalars.found_inf, "found_inf");
+  add(scalars.clip_coef, "clip_coef");
+  add(scalars.clip_value, "clip_value");
+  return named;
 }
 
 AdamFactors take_cpu_scalars(AdamScalars& scalars, std::vector<AdamOptions>& groups) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "adam_hyper.h"
@@ -42,9 +43,6 @@ void check_adam_lists(const AdamLists& lists, DeviceType device);
 // The gradient grads[k] of params[i].
 void check_adam_grad(const Tensor& grad, size_t k, const AdamLists& lists, size_t i);
 
-// Stochastic rounding is for bfloat16 params.
-void check_adam_seed(const AdamLists& lists, size_t i);
-
 using OptionalTensor = std::optional<Tensor>;
 
 // Numbers that may be tensors of one element, on the params' device (read there) or on the CPU.
@@ -55,6 +53,9 @@ struct AdamScalars {
   OptionalTensor clip_coef;
   OptionalTensor clip_value;
 };
+
+// Those that are given, by name.
+std::vector<std::pair<const Tensor*, ArgumentName>> named_scalars(const AdamScalars& scalars);
 
 void check_adam_scalars(const AdamScalars& scalars, size_t groups, DeviceType device);
 
@@ -77,7 +78,7 @@ struct AdamInput {
   std::vector<int64_t> steps;     // empty with step_tensors
   std::vector<AdamOptions> groups;
   AdamScalars scalars;
-  std::optional<int64_t> seed;  // of stochastic rounding, where it is wanted
+  std::optional<int64_t> seed;  // of the random rounding of bfloat16 params, where it is wanted
   bool steps_changed = false;   // somebody else has written step_tensors since the last step
 };
 

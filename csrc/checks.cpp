@@ -76,6 +76,8 @@ void check_elements(const std::vector<Extent>& meeting) {
 
 // Extents sorted by their beginning, each meeting one before it.
 void check_run(const std::vector<Extent>& run) {
+  const auto reads = [](const Extent& extent) { return extent.access == Access::kRead; };
+  if (std::all_of(run.begin(), run.end(), reads)) return;
   if (run.size() == 1 && (run[0].access == Access::kRead || surely_apart(*run[0].tensor))) return;
   if (!std::all_of(run.begin(), run.end(), is_dense)) return check_elements(run);
   const Extent* written = nullptr;  // the one that reaches farthest
@@ -118,6 +120,7 @@ std::string shape_text(const Tensor& tensor) {
 }
 
 std::ostream& operator<<(std::ostream& out, const ArgumentName& name) {
+  if (name.index == kNoIndex) return out << name.list;
   return out << name.list << '[' << name.index << ']';
 }
 

@@ -36,8 +36,9 @@ std::string shape_text(const Tensor& tensor);
 // A tensor's place in an argument, for messages: "exp_avgs[3]".
 struct ArgumentName {
   const char* list;
-  size_t index;
+  size_t index;  // kNoIndex: the argument is one tensor
 };
+constexpr size_t kNoIndex = static_cast<size_t>(-1);
 std::ostream& operator<<(std::ostream& out, const ArgumentName& name);
 
 void check_length(const char* list, size_t length, size_t expected, const char* expected_list);

@@ -58,7 +58,8 @@ PYBIND11_MODULE(_C, m) {
 
   m.attr("has_metal") = true;
   m.def("warm_up", &mps_ds::mps::warm_up, py::call_guard<py::gil_scoped_release>(),
-        "Compiles every kernel now rather than at first use.");
+        "Compiles the libraries, and the pipelines of plain float32, now rather than at first "
+        "use.");
   m.def(
       "device_facts",
       [] {

@@ -55,6 +55,7 @@ struct NormOps {
   static std::tuple<Tensor, Tensor, Tensor> grad_norm(const Tensors& grads,
                                                       const std::optional<Tensor>& grad_scale,
                                                       double max_norm, double norm_type) {
+    MPS_DS_CHECK(!grads.empty() || !grad_scale, "grads is empty, and grad_scale is given");
     NormRequest request{"grads", grads, norm_type};
     request.entry_of.assign(grads.size(), 0);
     request.divisor = grad_scale;

@@ -59,8 +59,8 @@ void check_memory(const ScaleRequest& request, const Locate& locate) {
     if (!request.in_place()) add_read(request.x[i], {request.x_name, i}, out);
     if (request.y) add_read((*request.y)[i], {"y", i}, out);
   }
-  if (request.found_inf) add(*request.found_inf, {request.found_name, 0}, Access::kWrite);
-  if (request.a_tensor) add(*request.a_tensor, {"scale", 0}, Access::kRead);
+  if (request.found_inf) add(*request.found_inf, {request.found_name, kNoIndex}, Access::kWrite);
+  if (request.a_tensor) add(*request.a_tensor, {"the scale", kNoIndex}, Access::kRead);
   check_disjoint(std::move(extents));
 }
 

@@ -38,10 +38,7 @@ void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_av
   AdamInput input = adam_input(lists, grads, groups, steps, options,
                                {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
   check_adam_lists(lists, DeviceType::CPU);
-  for (size_t i = 0; i < params.size(); ++i) {
-    check_adam_grad(grads[i], i, lists, i);
-    if (seed) check_adam_seed(lists, i);
-  }
+  for (size_t i = 0; i < params.size(); ++i) check_adam_grad(grads[i], i, lists, i);
   check_adam_scalars(input.scalars, input.groups.size(), DeviceType::CPU);
   const AdamFactors factors = take_cpu_scalars(input.scalars, input.groups);
   for (const AdamOptions& group : input.groups) check_adam_options(group);
@@ -60,10 +57,13 @@ void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_av
         adam_with_factors(hypers.table()[hyper_of[i]], factors.grad_scale, factors.clip_coef);
     jobs.push_back(adam_job(streams_of(lists, i, grads[i]), hyper,
                             exact ? Arithmetic::kPairs : Arithmetic::kPlain));
-    if (seed) run_at_random(jobs.back(), static_cast<uint64_t>(*seed), i);
+    if (seed && params[i].scalar_type() == ScalarType::BFloat16) {
+      run_at_random(jobs.back(), static_cast<uint64_t>(*seed), i);
+      jobs.pop_back();
+    }
     if (!step_tensors.empty()) *step_tensors[i].mutable_data_ptr<float>() += 1;
   }
-  if (!seed) run_jobs(jobs);
+  run_jobs(jobs);
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CPU, m) {

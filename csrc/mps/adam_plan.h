@@ -51,6 +51,8 @@ class AdamPlan {
     std::vector<int64_t> strides[kAdamOperands];
     const void* data[kAdamOperands];  // what the data pointers were
     const void* step;
+    int64_t offsets[kAdamOperands];  // a pointer is its buffer plus this: both tell the memory
+    ScalarType types[kAdamOperands];
     size_t batch;
     bool flat;     // one run of consecutive elements, in the same order, in all
     bool aligned;  // to 16 bytes, all
@@ -64,6 +66,7 @@ class AdamPlan {
 
   AdamLists lists_;
   std::vector<int64_t> groups_;
+  size_t group_count_ = 0;  // one more than the largest of groups_
   std::vector<Member> members_;
   std::vector<AdamRow> rows_;
   std::vector<AdamBatch> batches_;

@@ -34,6 +34,10 @@ AdamPlan::AdamPlan(AdamLists lists, std::vector<int64_t> groups)
   check_adam_lists(lists_, DeviceType::MPS);
   const size_t count = lists_.size();
   check_length("groups", groups_.size(), count, "params");
+  for (size_t i = 0; i < count; ++i) {
+    MPS_DS_CHECK(groups_[i] >= 0, "groups[", i, "] is ", groups_[i], "; they count from 0");
+    group_count_ = std::max(group_count_, static_cast<size_t>(groups_[i]) + 1);
+  }
   buffers_->reserve(3 * count);
   for (size_t i = 0; i < count; ++i) add_row(i);
   check_disjoint(written_);
@@ -55,6 +59,8 @@ void AdamPlan::add_row(size_t i) {
     if (!tensor) continue;
     member.strides[k].assign(tensor->strides().begin(), tensor->strides().end());
     member.data[k] = tensor->data_ptr();
+    member.offsets[k] = tensor->storage_offset();
+    member.types[k] = tensor->scalar_type();
     if (tensor->numel() == 0) continue;
     address[k] = add_written(*tensor, {operands[k].list, i});
     member.aligned = member.aligned && address[k] % 16 == 0;
@@ -114,12 +120,13 @@ void AdamPlan::make_chunks() {
 bool AdamPlan::moved(size_t i) const {
   const Member& member = members_[i];
   const auto operands = adam_operands(lists_, i);
-  for (size_t k = 0; k < kAdamOperands; ++k) {
-    const Tensor* tensor = operands[k].tensor;
-    if (tensor && (tensor->data_ptr() != member.data[k] || !equal(member.sizes, tensor->sizes()) ||
-                   !equal(member.strides[k], tensor->strides())))
-      return true;
-  }
+  const auto same = [&](const Tensor& tensor, size_t k) {
+    return tensor.data_ptr() == member.data[k] && tensor.storage_offset() == member.offsets[k] &&
+           tensor.scalar_type() == member.types[k] && equal(member.sizes, tensor.sizes()) &&
+           equal(member.strides[k], tensor.strides());
+  };
+  for (size_t k = 0; k < kAdamOperands; ++k)
+    if (operands[k].tensor && !same(*operands[k].tensor, k)) return true;
   return member.step && lists_.step_tensors[i].data_ptr() != member.step;
 }
 

@@ -29,7 +29,8 @@ class AdamStep {
   void set_layout(AdamStepRow& row, size_t i, const Tensor& grad);
   uint64_t address_of(const Place& place);
   Dispatch& dispatch_of(size_t i, uint32_t grad_type);
-  void check_grads_apart() const;
+  void add_scalars();
+  void check_reads_apart() const;
   bool device_steps() const { return !plan_.lists_.step_tensors.empty(); }
   bool must_start() const;
   Tables upload_tables();

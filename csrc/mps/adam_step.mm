@@ -40,6 +40,8 @@ AdamStep::AdamStep(AdamPlan& plan, AdamInput input) : plan_(plan), input_(std::m
   check_adam_scalars(input_.scalars, input_.groups.size(), DeviceType::MPS);
   factors_ = take_cpu_scalars(input_.scalars, input_.groups);
   for (const AdamOptions& options : input_.groups) check_adam_options(options);
+  MPS_DS_CHECK(plan_.group_count_ <= input_.groups.size(), "options has ", input_.groups.size(),
+               " param groups, the plan ", plan_.group_count_);
   rows_.assign(plan_.size(), {0, 0, 0, ADAM_SKIP, 0, 0});
   buffers_->reserve(input_.grads.size());
   AdamHypers hypers(input_.groups);
@@ -51,7 +53,8 @@ AdamStep::AdamStep(AdamPlan& plan, AdamInput input) : plan_(plan), input_(std::m
       rows_[i].hyper = static_cast<uint32_t>(plan_.groups_[i]);
   }
   for (size_t k = 0; k < input_.grads.size(); ++k) add_grad(k, hypers);
-  if (shares_buffer_) check_grads_apart();
+  add_scalars();
+  if (shares_buffer_) check_reads_apart();
   hypers_ = hypers.table();
 }
 
@@ -62,7 +65,6 @@ void AdamStep::add_grad(size_t k, AdamHypers& hypers) {
                "; each must be another param of the ", plan_.size(), " in the plan");
   check_adam_grad(grad, k, plan_.lists_, i);
   const uint32_t type = storage_type(grad);
-  if (input_.seed) check_adam_seed(plan_.lists_, i);
   AdamStepRow& row = rows_[i];
   row.flags = type << 8;
   if (!device_steps()) row.hyper = hypers.index(plan_.groups_[i], input_.steps[k]);
@@ -121,15 +123,22 @@ AdamStep::Dispatch& AdamStep::dispatch_of(size_t i, uint32_t grad_type) {
   return dispatches_.back();
 }
 
-void AdamStep::check_grads_apart() const {
+// Whether a number on the GPU is in memory that the step writes shows in its buffer first.
+void AdamStep::add_scalars() {
+  for (const auto& [tensor, name] : named_scalars(input_.scalars))
+    shares_buffer_ |= plan_.buffers_->contains(place_of(*tensor).buffer);
+}
+
+void AdamStep::check_reads_apart() const {
   std::vector<Extent> extents = plan_.written_;
-  for (size_t k = 0; k < input_.grads.size(); ++k) {
-    const Tensor& grad = input_.grads[k];
-    if (grad.numel() == 0) continue;
-    const Place place = place_of(grad);
-    extents.push_back(extent_of(grad, {"grads", k}, Access::kRead,
-                                (__bridge const void*)place.buffer, place.byte_offset));
-  }
+  const auto add = [&](const Tensor& tensor, ArgumentName name) {
+    if (tensor.numel() == 0) return;
+    const Place place = place_of(tensor);
+    extents.push_back(extent_of(tensor, name, Access::kRead, (__bridge const void*)place.buffer,
+                                place.byte_offset));
+  };
+  for (size_t k = 0; k < input_.grads.size(); ++k) add(input_.grads[k], {"grads", k});
+  for (const auto& [tensor, name] : named_scalars(input_.scalars)) add(*tensor, name);
   check_disjoint(std::move(extents));
 }
 
@@ -155,7 +164,7 @@ id<MTLComputePipelineState> AdamStep::pipeline(const Dispatch& dispatch) const {
   const AdamTypes& types = plan_.batches_[dispatch.batch].types;
   return adam_library().pipeline(
       "adam", {types.param, dispatch.grad_type, types.state, types.copy, types.amsgrad,
-               dispatch.strided, device_steps(), input_.seed.has_value()});
+               dispatch.strided, device_steps(), input_.seed && types.param == STORAGE_BFLOAT16});
 }
 
 void AdamStep::start(id<MTLComputeCommandEncoder> encoder, const Tables& tables,
@@ -227,7 +236,11 @@ void AdamStep::turn_progress(bool started) {
 }
 
 void AdamStep::encode() {
-  if (dispatches_.empty() || factors_.skip) return;
+  if (dispatches_.empty() || factors_.skip) {
+    // The step counts that somebody has written are taken in by the next one.
+    if (input_.steps_changed) plan_.progress_options_.clear();
+    return;
+  }
   const Tables tables = upload_tables();
   const bool starts = must_start();
   id<MTLComputePipelineState> start_pipeline = starts ? adam_library().pipeline("adam_start") : nil;

@@ -18,7 +18,7 @@ struct DeviceFacts {
 
 DeviceFacts device_facts();
 
-// Compiles every kernel now rather than at first use.
+// Compiles the libraries, and the pipelines of plain float32, now rather than at first use.
 void warm_up();
 
 // Empty, or why this PyTorch cannot serve the Metal operations.

@@ -9,28 +9,45 @@ namespace mps_ds::mps {
 
 namespace {
 
-// The body and the end of its encoder, with Objective-C's exceptions turned into C++ ones.
-void encode_on_queue(const std::function<void(id<MTLComputeCommandEncoder>)>& body,
-                     const std::shared_ptr<void>& keep) {
-  id<MTLCommandBuffer> commands = torch::mps::get_command_buffer();
-  MPS_DS_CHECK(commands, "PyTorch gave no command buffer");
+std::string reason_of(NSException* exception) {
+  const char* reason = [[exception reason] UTF8String];
+  return text("mps_ds: ", reason ? reason : [[exception name] UTF8String]);
+}
+
+// The body, with `keep` held by the command buffer, and the end of its encoder.
+void encode_into(id<MTLCommandBuffer> commands,
+                 const std::function<void(id<MTLComputeCommandEncoder>)>& body,
+                 const std::shared_ptr<void>& keep) {
+  std::shared_ptr<void> held = keep;
+  // Before the body: what it has encoded when it fails runs all the same.
+  [commands addCompletedHandler:^(id<MTLCommandBuffer>) {
+    (void)held;  // released with the block, after the GPU is done
+  }];
   id<MTLComputeCommandEncoder> encoder = [commands computeCommandEncoder];
   MPS_DS_CHECK(encoder, "Metal gave no compute encoder");
   try {
     @try {
       body(encoder);
-      std::shared_ptr<void> held = keep;
-      [commands addCompletedHandler:^(id<MTLCommandBuffer>) {
-        (void)held;  // released with the block, after the GPU is done
-      }];
     } @catch (NSException* exception) {
-      throw std::runtime_error(text("mps_ds: ", [[exception reason] UTF8String]));
+      throw std::runtime_error(reason_of(exception));
     }
   } catch (...) {
     [encoder endEncoding];  // an open encoder would break every later commit
     throw;
   }
   [encoder endEncoding];
+}
+
+// Objective-C's exceptions come out as C++ ones.
+void encode_on_queue(const std::function<void(id<MTLComputeCommandEncoder>)>& body,
+                     const std::shared_ptr<void>& keep) {
+  @try {
+    id<MTLCommandBuffer> commands = torch::mps::get_command_buffer();
+    MPS_DS_CHECK(commands, "PyTorch gave no command buffer");
+    encode_into(commands, body, keep);
+  } @catch (NSException* exception) {
+    throw std::runtime_error(reason_of(exception));
+  }
 }
 
 }  // namespace

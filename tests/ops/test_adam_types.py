@@ -376,10 +376,15 @@ def test_stochastic_rounding_depends_on_seed_and_step(device):
     assert len(set(results)) == 4
 
 
-def test_stochastic_rounding_is_for_bfloat16(device):
-    row = types.row(5, (FLOAT32,) * 3, device)
-    with pytest.raises(RuntimeError, match=r"params\[0\] is torch.float32; stochastic rounding"):
-        run([row], stochastic_rounding=1)
+def test_other_params_are_rounded_to_the_nearest(device):
+    combinations = [(FLOAT32,) * 3, (FLOAT16,) * 3, (BFLOAT16,) * 3]
+    rows = [types.row(50, combination, device) for combination in combinations]
+    others = [row.copy() for row in rows]
+    run(rows, stochastic_rounding=1)
+    run(others)
+    for row, other in zip(rows[:2], others[:2], strict=True):
+        assert_same_bits(row.written(), other.written())
+    assert not torch.equal(rows[2].param, others[2].param)
 
 
 # The call shape of apex and DeepSpeed
@@ -405,6 +410,16 @@ def test_multi_tensor_adam(device, combination, where, adam_w_mode):
     flag.fill_(1)
     call()
     assert_same_bits(after.written(), stepped.written())
+
+
+@pytest.mark.parametrize("step", [np.int64(2), torch.tensor(2)])
+def test_multi_tensor_adam_takes_any_whole_number_for_the_step(device, step):
+    row = types.row(5, (FLOAT32,) * 3, device)
+    other = row.copy()
+    for r, number in ((row, step), (other, 2)):
+        lists = [[r.grad], [r.param], [r.exp_avg], [r.exp_avg_sq]]
+        multi_tensor_adam(1, None, lists, 1e-2, 0.9, 0.999, 1e-8, number, 1, 1, 0.0)
+    assert_same_bits(row.written(), other.written())
 
 
 def test_multi_tensor_adam_wants_four_lists():
@@ -480,3 +495,50 @@ def broken(**changes):
 def test_what_is_wrong_is_named_and_nothing_is_written(device, call, message):
     with pytest.raises(RuntimeError, match=message):
         call(device)
+
+
+@needs_mps
+@pytest.mark.parametrize("name", ["lr", "grad_scale", "found_inf", "clip_coef", "clip_value"])
+def test_a_scalar_in_memory_that_is_written_is_refused(name):
+    row = types.row(8, (FLOAT32,) * 3, "mps")
+    before = row.copy()
+    listed = r"lr_tensors\[0\]" if name == "lr" else name
+    with pytest.raises(RuntimeError, match=rf"params\[0\] and {listed} share memory"):
+        run([row], **{name: row.param[3:4]})
+    assert_same_bits(row.written(), before.written())
+
+
+@needs_mps
+def test_scalars_beside_what_is_written_are_no_overlap():
+    storage = torch.rand(9, device="mps")
+    row = types.row(8, (FLOAT32,) * 3, "mps")
+    other = row.copy()
+    row.param = storage[:8].copy_(row.param)
+    storage[8:].fill_(2.0)
+    run([row], grad_scale=storage[8:])
+    run([other], grad_scale=torch.tensor(2.0, device="mps"))
+    assert_same_bits(row.written(), other.written())
+
+
+@needs_mps
+def test_a_plan_knows_its_groups_and_notices_another_dtype():
+    from mps_ds.ops.adam import AdamPlan
+
+    options = [0.1, 0.9, 0.99, 1e-8, 0.0, 1.0, 1.0, 0.0, float("inf")]
+    rows = [types.row(4, (FLOAT16, FLOAT16, FLOAT16), "mps") for _ in range(2)]
+    lists = [[getattr(r, n) for r in rows] for n in ("param", "exp_avg", "exp_avg_sq")]
+    grads = [r.grad for r in rows]
+    with pytest.raises(RuntimeError, match=r"groups\[1\] is -1; they count from 0"):
+        AdamPlan(*lists, [0, -1])
+    plan = AdamPlan(*lists, [0, 1])
+    with pytest.raises(RuntimeError, match="options has 1 param groups, the plan 2"):
+        plan.step(grads, [], [1, 1], options)
+    assert plan.step(grads, [], [1, 1], options * 2)
+    rows[0].param.data = rows[0].param.data.view(BFLOAT16)
+    assert not plan.step(grads, [], [2, 2], options * 2)
+
+
+def test_a_scalar_elsewhere_is_named(device):
+    row = types.row(4, (FLOAT32,) * 3, device)
+    with pytest.raises(RuntimeError, match=r"step is 4294967296; .* below 2\^32"):
+        run([row], 2**32)

@@ -257,3 +257,8 @@ def test_any_shape_and_strides(shape, dtype, data):
     for device in DEVICES:
         moved = base.to(device)[tuple(slice(None, None, k) for k in steps)].permute(order)
         assert ulps(multi_tensor_l2norm([moved]), exact([view])) <= ULPS
+
+
+def test_a_scale_without_gradients_is_refused_by_the_operator(device):
+    with pytest.raises(RuntimeError, match="grads is empty, and grad_scale is given"):
+        torch.ops.mps_ds._grad_norm([], torch.ones((), device=device), 1.0, 2.0)

@@ -148,7 +148,7 @@ def test_bad_input(device):
     refused([ones], r"found_inf has shape \(2,\); it must", found_inf=torch.zeros(2, device=device))
     refused([ones], r"scale has shape \(2,\)", inv_scale=torch.ones(2, device=device))
     refused([ones, ones[1:3]], r"grads\[\d\] and grads\[\d\] share memory")
-    refused([ones], r"grads\[0\] and found_inf\[0\] share|found_inf\[0\] and grads", ones[:1])
+    refused([ones], r"found_inf and grads\[0\] share", ones[:1])
     refused([ones[:1].expand(3)], r"grads\[0\] is written, but dimension 0")
 
 

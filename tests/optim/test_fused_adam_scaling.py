@@ -242,3 +242,44 @@ def test_misuse(device):
     optimizer.step(scaler=scaler)
     with pytest.raises(RuntimeError, match="already been called since the last update"):
         optimizer.step(scaler=scaler)
+
+
+def test_an_optimizer_without_gradients_under_amp_scaling(device):
+    params = [nn.Parameter(torch.ones(3, device=device)) for _ in range(2)]
+    first, second = (FusedAdam([p], step_supports_amp_scaling=True) for p in params)
+    scaler = new_scaler(device)
+    params[0].grad = torch.ones(3, device=device)
+    scaler.step(first)
+    scaler.step(second)
+    scaler.update()
+    assert not second.state
+
+
+def test_a_scale_on_the_cpu_is_taken(device):
+    param, other = (nn.Parameter(torch.ones(3, device=device)) for _ in range(2))
+    optimizer, plain = FusedAdam([param]), FusedAdam([other])
+    scaler = torch.amp.GradScaler(device.type, init_scale=8.0)
+    scaler.scale((param * 2).sum().cpu()).backward()
+    optimizer.step(scaler=scaler)
+    other.grad = torch.full((3,), 2.0, device=device)
+    plain.step()
+    assert_same_params([param], [other])
+
+
+def test_the_norm_is_that_of_the_last_step(device):
+    params = make_params(device)
+    optimizer = FusedAdam(params)
+    set_grads(params, 0)
+    optimizer.step(max_norm=1.0)
+    assert optimizer.grad_norm is not None
+    optimizer.step()
+    assert optimizer.grad_norm is None
+
+
+def test_a_bad_bound_changes_nothing(device):
+    params = make_params(device)
+    optimizer = FusedAdam(params)
+    set_grads(params, 0)
+    with pytest.raises(ValueError, match=r"clip_value is -1\.0; it must be >= 0"):
+        optimizer.step(clip_value=-1.0)
+    assert not optimizer.state

@@ -283,3 +283,84 @@ def test_stochastic_rounding_is_reproducible_and_resumes(device):
         results.append([types.bits(p) for p in params])
     for a, b in zip(*results, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_counts_that_were_set_survive_a_skipped_step(device):
+    params = make_params(device, (FLOAT32,))
+    optimizer = FusedAdam(params, lr=1e-2, capturable=True)
+    train(params, optimizer, 2)
+    for param in params:
+        optimizer.state[param]["step"] = torch.tensor(100.0, device=device)
+    train(params, optimizer, 1, seed=2)
+    for param in params:
+        if torch.is_tensor(optimizer.state[param]["step"]):
+            optimizer.state[param]["step"].fill_(200)
+        else:
+            optimizer.state[param]["step"] = 200
+    optimizer.found_inf = torch.ones(())  # on the CPU, as a GradScaler there would set it
+    train(params, optimizer, 1, seed=3)
+    del optimizer.found_inf
+    train(params, optimizer, 1, seed=4)
+    assert {int(optimizer.state[p]["step"]) for p in params} == {201}
+
+
+@pytest.mark.skipif(not torch.backends.mps.is_available(), reason="needs two devices")
+def test_an_lr_on_another_device_is_refused():
+    params = make_params("cpu", (FLOAT32,))
+    optimizer = FusedAdam(params, lr=torch.tensor(0.1, device="mps"))
+    before = [types.bits(p).copy() for p in params]
+    set_grads(params, 0)
+    with pytest.raises(
+        RuntimeError, match="lr of param group 0 is on mps:0, the parameters on cpu"
+    ):
+        optimizer.step()
+    for param, old in zip(params, before, strict=True):
+        np.testing.assert_array_equal(types.bits(param), old)
+    assert {state["step"] for state in optimizer.state.values()} == {0}
+
+
+@pytest.mark.parametrize("largest", [None, torch.zeros(2)])
+def test_a_state_that_cannot_be_loaded_leaves_all_as_it_was(device, largest):
+    params = make_params(device, (FLOAT32,))
+    optimizer = FusedAdam(params, lr=1e-2)
+    train(params, optimizer, 1)
+    saved = copy.deepcopy(optimizer.state_dict())
+    saved["param_groups"][0]["lr"] = 7.0
+    saved["state"][1]["max_exp_avg_sq"] = largest
+    if largest is None:
+        optimizer.load_state_dict(saved)
+        assert optimizer.param_groups[0]["lr"] == 7.0
+        return
+    with pytest.raises(ValueError, match="'max_exp_avg_sq' in the state of params"):
+        optimizer.load_state_dict(saved)
+    assert optimizer.param_groups[0]["lr"] == 1e-2
+
+
+@pytest.mark.parametrize("capturable", [True, False])
+def test_a_first_step_in_inference_mode_leaves_a_usable_optimizer(device, capturable):
+    param = nn.Parameter(torch.ones(3, device=device))
+    optimizer = FusedAdam([param], capturable=capturable)
+    param.grad = torch.ones_like(param)
+    with torch.inference_mode():
+        optimizer.step()
+    optimizer.step()
+    assert int(optimizer.state[param]["step"]) == 2
+
+
+def test_data_of_another_dtype_or_offset_is_noticed(device):
+    flat = torch.zeros(64, device=device)
+    param = nn.Parameter(flat[:8])
+    optimizer = FusedAdam([param], lr=0.1, weight_decay=0.0)
+    param.grad = torch.ones(8, device=device)
+    optimizer.step()
+    param.data = torch.zeros(8, dtype=BFLOAT16, device=device)
+    param.grad = None
+    param.grad = torch.ones(8, dtype=BFLOAT16, device=device)
+    optimizer.step()
+    assert (param + 0.1).abs().max().item() < 1e-2
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_seeds_are_checked_at_once(seed):
+    with pytest.raises(ValueError, match="a seed must be >= 0 and below"):
+        FusedAdam([nn.Parameter(torch.ones(1))], stochastic_rounding=seed)

@@ -1,5 +1,6 @@
 // Tables through which one dispatch reaches any number of tensors; read by adam.metal, written by
-// adam.mm. A kernel pointer is a 64-bit gpuAddress (plus byte offset) on the host.
+// adam_plan.mm and adam_step.mm. A kernel pointer is a 64-bit gpuAddress (plus byte offset) on the
+// host.
 #pragma once
 
 #include "storage_types.h"

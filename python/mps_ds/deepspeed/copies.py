@@ -32,11 +32,20 @@ def make_blocking(undo: ExitStack) -> None:
     @wraps(own_to)
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         kwargs.pop("non_blocking", None)  # within a device it makes no difference
+        args = _blocking(args)
         result: torch.Tensor = own_to(self, *args, **kwargs)
         return result
 
     for name, ours in (("copy_", copy_), ("to", to)):
         _set(undo, name, ours)
+
+
+def _blocking(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Arguments of `to` whose first bool, which is non_blocking (copy comes after it), is False."""
+    for position, argument in enumerate(args):
+        if isinstance(argument, bool):
+            return (*args[:position], False, *args[position + 1 :])
+    return args
 
 
 def _set(undo: ExitStack, name: str, ours: Any) -> None:

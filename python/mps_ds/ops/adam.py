@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
+from typing import SupportsIndex
 
 import torch
 from torch import Tensor
@@ -82,9 +84,10 @@ def adam_(
         found_inf: where it is not 0 (float32 or int32), nothing is written at all.
         clip_coef: :math:`c`, what the gradients are multiplied with.
         clip_value: :math:`b`, the bound of a gradient's magnitude.
-        stochastic_rounding: a seed: bfloat16 params are rounded up or down at random, with the
-            probability that nearness gives. The same seed, step count, position in `params` and
-            element give the same bits on every device. (Philox: Salmon et al., 2011.)
+        stochastic_rounding: a seed, at least 0 and below 2^63: bfloat16 params (others: to the
+            nearest) are rounded up or down at random, with the probability that nearness gives.
+            The same seed, step count, position in `params` and element give the same bits on every
+            device. (Philox: Salmon et al., 2011.)
 
     Raises:
         RuntimeError: before anything is written, for lists of different lengths, other dtypes,
@@ -133,10 +136,10 @@ def _split(value: _Scalar | None, absent: float) -> tuple[float, Tensor | None]:
 
 
 def _split_steps(
-    steps: int | Sequence[int] | Sequence[Tensor],
+    steps: SupportsIndex | Sequence[int] | Sequence[Tensor],
 ) -> tuple[list[int], list[Tensor]]:
-    if isinstance(steps, int):
-        return [steps], []
+    if isinstance(steps, SupportsIndex) and not isinstance(steps, Sequence):
+        return [index(steps)], []
     tensors = [step for step in steps if isinstance(step, Tensor)]
     if not tensors:
         return [int(step) for step in steps], []

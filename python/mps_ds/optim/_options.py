@@ -40,6 +40,12 @@ def step_options(group: dict[str, Any], clip_value: float = math.inf) -> tuple[f
 def device_lrs(groups: Sequence[dict[str, Any]], device: torch.device) -> list[Tensor]:
     """Learning rates as tensors on `device`, one for each group, where any is one; else none."""
     lrs = [group["lr"] for group in groups]
+    for number, lr in enumerate(lrs):
+        if is_on_device(lr) and lr.device.type != device.type:
+            raise RuntimeError(
+                f"lr of param group {number} is on {lr.device}, the parameters on {device}; "
+                "accepted are a number, a tensor on the CPU, and one on the parameters' device"
+            )
     if not any(map(is_on_device, lrs)):
         return []
     return [
@@ -91,11 +97,25 @@ def check_state_dtype(dtype: torch.dtype | None) -> None:
         )
 
 
+def check_seed(seed: int | None) -> None:
+    """Raise ValueError for a seed that the operator cannot take."""
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ValueError(f"stochastic_rounding is {seed}; a seed must be >= 0 and below 2^63")
+
+
+def check_clip_value(clip_value: float | None) -> None:
+    """Raise ValueError for a bound that no magnitude can have."""
+    if clip_value is not None and not clip_value >= 0.0:
+        raise ValueError(f"clip_value is {clip_value}; it must be >= 0")
+
+
 def adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
     """Check a loaded state, and make its step count an int."""
     means = ["exp_avg", "exp_avg_sq"]
-    if group["amsgrad"] and "max_exp_avg_sq" in state:
+    if state.get("max_exp_avg_sq") is not None:
         means.append("max_exp_avg_sq")
+    else:
+        state.pop("max_exp_avg_sq", None)
     for key in means:
         if key not in state:
             raise ValueError(f"the {name} has no {key!r}; it has {sorted(state)}")

@@ -140,7 +140,7 @@ class Registered:
         if set(map(type, steps)) != {int}:  # somebody set one
             steps = list(map(int, steps))
         if self.plan is None:
-            self._step_on_cpu(grads, rows or range(len(grads)), steps, options, scalars)
+            self._step_on_cpu(groups, grads, rows or range(len(grads)), steps, options, scalars)
         elif not self._step_plan(groups, grads, rows, steps, options, scalars):
             return False
         if scalars.found_inf is not None and bool(scalars.found_inf != 0):
@@ -194,6 +194,7 @@ class Registered:
 
     def _step_on_cpu(
         self,
+        groups: list[dict[str, Any]],
         grads: list[Tensor],
         rows: Sequence[int],
         steps: list[int],
@@ -201,6 +202,7 @@ class Registered:
         scalars: Scalars,
     ) -> None:
         """The CPU has no launches to save: no plan."""
+        device_lrs(groups, self.device)  # raises for one on another device
         position = {row: at for at, row in enumerate(rows)}
         amsgrad = [
             (position[row], tensor)

@@ -41,11 +41,14 @@ class ScaledStep:
 
         One read of the gradients, where there is something to find out.
         """
+        self.optimizer.grad_norm = None
         scale, found_inf = self._from_scaler()
         must_check = self.scaler is not None and found_inf is None
         grads = gradients() if must_check or self.max_norm is not None else []
         if not grads:
             return Scalars(grad_scale=scale, found_inf=found_inf)
+        if scale is not None:
+            scale = scale.to(grads[0].device)  # a loss on the CPU was scaled there
         bound = math.inf if self.max_norm is None else float(self.max_norm)
         norm, found, coef = torch.ops.mps_ds._grad_norm(grads, scale, bound, self.norm_type)
         scalars = Scalars(grad_scale=scale, found_inf=found_inf)
@@ -62,7 +65,10 @@ class ScaledStep:
         if self.scaler is None:
             # GradScaler.step sets these for optimizers with _step_supports_amp_scaling.
             optimizer = self.optimizer
-            return getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None)
+            found_inf = getattr(optimizer, "found_inf", None)
+            # Without gradients, GradScaler sums no tensors: to the number 0.
+            known = found_inf if isinstance(found_inf, Tensor) else None
+            return getattr(optimizer, "grad_scale", None), known
         state = self.scaler._per_optimizer_states[id(self.optimizer)]
         self.scaler_state = state
         if state["stage"] is OptState.STEPPED:

@@ -13,7 +13,15 @@ from torch._compile import _disable_dynamo  # torch.compiler.disable would impor
 from torch.optim import Optimizer
 
 from ._flat import zeros_like_each
-from ._options import adopt_state, check_options, check_params, check_state_dtype, step_options
+from ._options import (
+    adopt_state,
+    check_clip_value,
+    check_options,
+    check_params,
+    check_seed,
+    check_state_dtype,
+    step_options,
+)
 from ._registered import Registered
 from ._scaling import ScaledStep
 
@@ -60,14 +68,14 @@ class FusedAdam(Optimizer):
             fill them with zeros.
         state_dtype: of the states: float32 (None), or the dtype of the parameters, which saves
             memory at the cost of exactness.
-        stochastic_rounding: a seed: round bfloat16 parameters up or down at random, as
+        stochastic_rounding: a seed: round bfloat16 parameters (no others) up or down at random, as
             :func:`mps_ds.ops.adam_` says. None: to the nearest.
         step_supports_amp_scaling: let `GradScaler.step` hand scale and overflow to this optimizer
             instead of waiting for the GPU. Off, because stock Lightning refuses to clip with it on.
 
     Attributes:
         grad_norm: after a step with `max_norm`, the gradients' norm before clipping: a float32
-            tensor without dimensions on the device.
+            tensor without dimensions on the device. None after a step without.
 
     Raises:
         ValueError: an option is outside its range, or not supported.
@@ -97,6 +105,7 @@ class FusedAdam(Optimizer):
         step_supports_amp_scaling: bool = False,
     ) -> None:
         check_state_dtype(state_dtype)
+        check_seed(stochastic_rounding)
         defaults = {
             "lr": lr,
             "betas": betas,
@@ -169,6 +178,7 @@ class FusedAdam(Optimizer):
                 loss = closure()
         for group in self.param_groups:
             check_options(group)
+        check_clip_value(clip_value)
         scaled = ScaledStep(self, scaler, max_norm, norm_type)
         registered = self._current()
         scalars = scaled.scalars(lambda: registered.gradients()[0])
@@ -290,6 +300,8 @@ class FusedAdam(Optimizer):
             registered = self._register()
         return registered
 
+    @torch.inference_mode(False)  # a first step in inference mode must not leave its tensors here
+    @torch.no_grad()
     def _register(self) -> Registered:
         """Make states for parameters that have their first gradient, and a plan for all."""
         groups = self.param_groups
