@@ -106,10 +106,16 @@ def _refuse_engines(call: str) -> None:
     module: Any = sys.modules.get("deepspeed.runtime.engine")
     if module is None:
         return
-    gc.collect()  # an engine is in reference cycles: one that is gone must not count
     engine = module.DeepSpeedEngine
-    # By type: isinstance() would wake lazy objects, which warn or import.
-    if any(issubclass(type(thing), engine) for thing in gc.get_objects()):
+
+    def exists() -> bool:
+        # By type: isinstance() would wake lazy objects, which warn or import.
+        return any(issubclass(type(thing), engine) for thing in gc.get_objects())
+
+    if not exists():
+        return
+    gc.collect()  # an engine is in reference cycles: one that is gone must not count
+    if exists():
         raise RuntimeError(
             f"mps_ds.deepspeed.{call}: a DeepSpeed engine exists already. Call it before the first "
             "deepspeed.initialize(), or drop all engines first."

@@ -127,6 +127,7 @@ def _definitions(module: str) -> tuple[str, ast.Module]:
     return source, ast.parse(source)
 
 
+@functools.cache
 def digest(module: str, name: str) -> str:
     """Of the source of a function or method, without its decorators; "" where it is not there.
 
