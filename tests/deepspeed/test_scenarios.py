@@ -8,6 +8,8 @@ import pytest
 from scenarios import SCENARIOS
 from workers import Outcomes, parameters
 
+pytestmark = pytest.mark.slow  # training in processes of their own: minutes on two cores
+
 QUICK = [
     "accumulation-zero2-bf16",
     "several_groups-zero3-bf16",
