@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import Any
 
+from ._replace import replace
 from .accelerator import MPSAccelerator
 from .builders import builder_class
 
@@ -42,7 +42,7 @@ def _builders(undo: ExitStack) -> None:
         for name in names:
             value = vars(module).get(name)
             if isinstance(value, type) and issubclass(value, OpBuilder):
-                _set(undo, module, name, builder_class(name))
+                replace(undo, module, name, builder_class(name))
 
 
 def _all_ops(undo: ExitStack) -> None:
@@ -73,9 +73,4 @@ def _memory_functions(undo: ExitStack, accelerator: MPSAccelerator) -> None:
 
     for name in ("memory_reserved", "max_memory_reserved"):
         if f"torch_{name}" in vars(utils):
-            _set(undo, utils, f"torch_{name}", getattr(accelerator, name))
-
-
-def _set(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
-    undo.callback(setattr, owner, name, vars(owner)[name])
-    setattr(owner, name, value)
+            replace(undo, utils, f"torch_{name}", getattr(accelerator, name))

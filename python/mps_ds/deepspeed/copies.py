@@ -18,6 +18,8 @@ from typing import Any
 
 import torch
 
+from ._replace import replace
+
 
 def make_blocking(undo: ExitStack) -> None:
     """Let copies between host and mps wait, in this process."""
@@ -37,7 +39,7 @@ def make_blocking(undo: ExitStack) -> None:
         return result
 
     for name, ours in (("copy_", copy_), ("to", to)):
-        _set(undo, name, ours)
+        replace(undo, torch.Tensor, name, ours)
 
 
 def _blocking(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -46,12 +48,3 @@ def _blocking(args: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(argument, bool):
             return (*args[:position], False, *args[position + 1 :])
     return args
-
-
-def _set(undo: ExitStack, name: str, ours: Any) -> None:
-    """On torch.Tensor, which inherits both from its base in C."""
-    if name in vars(torch.Tensor):
-        undo.callback(setattr, torch.Tensor, name, vars(torch.Tensor)[name])
-    else:
-        undo.callback(delattr, torch.Tensor, name)
-    setattr(torch.Tensor, name, ours)

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import norms, overflow
+from ._replace import replace
 
 SUPPORTED = ("0.19.6", "0.19.8")
 
@@ -160,17 +161,12 @@ def apply(undo: ExitStack) -> list[str]:
             owner = getattr(owner, part)
         own = getattr(owner, name)
         ours = row.make(own)
-        _set(undo, owner, name, ours)
+        replace(undo, owner, name, ours)
         for importer in row.imported_by:
             module = importlib.import_module(importer)
             if module.__dict__.get(name) is own:
-                _set(undo, module, name, ours)
+                replace(undo, module, name, ours)
     return unknown
-
-
-def _set(undo: ExitStack, owner: Any, name: str, value: Any) -> None:
-    undo.callback(setattr, owner, name, owner.__dict__[name])
-    setattr(owner, name, value)
 
 
 def complain(version: str, unknown: list[str]) -> None:

@@ -37,15 +37,20 @@ def step_options(group: dict[str, Any], clip_value: float = math.inf) -> tuple[f
     )
 
 
-def device_lrs(groups: Sequence[dict[str, Any]], device: torch.device) -> list[Tensor]:
-    """Learning rates as tensors on `device`, one for each group, where any is one; else none."""
-    lrs = [group["lr"] for group in groups]
-    for number, lr in enumerate(lrs):
+def check_lr_devices(groups: Sequence[dict[str, Any]], device: torch.device) -> None:
+    """Raise RuntimeError for a learning rate on a device that is not the parameters'."""
+    for number, group in enumerate(groups):
+        lr = group["lr"]
         if is_on_device(lr) and lr.device.type != device.type:
             raise RuntimeError(
                 f"lr of param group {number} is on {lr.device}, the parameters on {device}; "
                 "accepted are a number, a tensor on the CPU, and one on the parameters' device"
             )
+
+
+def device_lrs(groups: Sequence[dict[str, Any]], device: torch.device) -> list[Tensor]:
+    """Learning rates as tensors on `device`, one for each group, where any is one; else none."""
+    lrs = [group["lr"] for group in groups]
     if not any(map(is_on_device, lrs)):
         return []
     return [
@@ -59,6 +64,17 @@ def device_lrs(groups: Sequence[dict[str, Any]], device: torch.device) -> list[T
 def check_options(group: dict[str, Any]) -> None:
     """Raise ValueError for options that no step can honour."""
     _check_lr(group["lr"])
+    check_betas_and_eps(group)
+    if not 0.0 <= group["weight_decay"] < math.inf:
+        raise ValueError(
+            f"Invalid weight_decay value: {group['weight_decay']}; it must be finite and >= 0"
+        )
+    if group.get("differentiable"):
+        raise ValueError("FusedAdam does not support differentiable=True")
+
+
+def check_betas_and_eps(group: dict[str, Any]) -> None:
+    """Raise ValueError for betas and an eps that no step can honour."""
     betas = group["betas"]
     if len(betas) != 2:
         raise ValueError(f"Invalid betas: {betas}; there must be two")
@@ -69,12 +85,6 @@ def check_options(group: dict[str, Any]) -> None:
         raise ValueError(
             f"Invalid epsilon value: {group['eps']}; it must be 0, or finite and at least 1.2e-38"
         )
-    if not 0.0 <= group["weight_decay"] < math.inf:
-        raise ValueError(
-            f"Invalid weight_decay value: {group['weight_decay']}; it must be finite and >= 0"
-        )
-    if group.get("differentiable"):
-        raise ValueError("FusedAdam does not support differentiable=True")
 
 
 def _check_lr(lr: float | Tensor) -> None:
@@ -109,13 +119,10 @@ def check_clip_value(clip_value: float | None) -> None:
         raise ValueError(f"clip_value is {clip_value}; it must be >= 0")
 
 
-def adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
-    """Check a loaded state, and make its step count an int."""
-    means = ["exp_avg", "exp_avg_sq"]
-    if state.get("max_exp_avg_sq") is not None:
-        means.append("max_exp_avg_sq")
-    else:
-        state.pop("max_exp_avg_sq", None)
+def adopt_means(
+    state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str, means: Sequence[str]
+) -> None:
+    """Check the loaded `means`, and make the step count an int."""
     for key in means:
         if key not in state:
             raise ValueError(f"the {name} has no {key!r}; it has {sorted(state)}")
@@ -129,6 +136,16 @@ def adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], nam
     if not step.is_integer() or step < 0:
         raise ValueError(f"'step' in the {name} is {step}; it must be a whole number >= 0")
     state["step"] = int(step)
+
+
+def adopt_state(state: dict[str, Any], param: Tensor, group: dict[str, Any], name: str) -> None:
+    """Check a loaded state, and make its step count an int."""
+    means = ["exp_avg", "exp_avg_sq"]
+    if state.get("max_exp_avg_sq") is not None:
+        means.append("max_exp_avg_sq")
+    else:
+        state.pop("max_exp_avg_sq", None)
+    adopt_means(state, param, group, name, means)
 
 
 def check_params(params: Sequence[Tensor]) -> None:

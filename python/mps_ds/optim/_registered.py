@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..ops.adam import AdamPlan
 from ._flat import step_counts
-from ._options import device_lrs
+from ._options import check_lr_devices, device_lrs
 
 if TYPE_CHECKING:
     from .fused_adam import FusedAdam
@@ -133,6 +133,7 @@ class Registered:
         grads, rows = self.gradients()
         if not grads:
             return True
+        check_lr_devices(groups, self.device)
         if self.step_tensors:
             return self._step_with_counts_on_device(groups, grads, rows, options, scalars)
         states = [self.states[i] for i in rows] if rows else self.states
@@ -140,7 +141,7 @@ class Registered:
         if set(map(type, steps)) != {int}:  # somebody set one
             steps = list(map(int, steps))
         if self.plan is None:
-            self._step_on_cpu(groups, grads, rows or range(len(grads)), steps, options, scalars)
+            self._step_on_cpu(grads, rows or range(len(grads)), steps, options, scalars)
         elif not self._step_plan(groups, grads, rows, steps, options, scalars):
             return False
         if scalars.found_inf is not None and bool(scalars.found_inf != 0):
@@ -194,7 +195,6 @@ class Registered:
 
     def _step_on_cpu(
         self,
-        groups: list[dict[str, Any]],
         grads: list[Tensor],
         rows: Sequence[int],
         steps: list[int],
@@ -202,7 +202,6 @@ class Registered:
         scalars: Scalars,
     ) -> None:
         """The CPU has no launches to save: no plan."""
-        device_lrs(groups, self.device)  # raises for one on another device
         position = {row: at for at, row in enumerate(rows)}
         amsgrad = [
             (position[row], tensor)
