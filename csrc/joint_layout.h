@@ -10,6 +10,11 @@
 
 namespace mps_ds {
 
+// Whether sizes or strides are those that were noted.
+inline bool equal(const std::vector<int64_t>& noted, torch::headeronly::IntHeaderOnlyArrayRef now) {
+  return noted.size() == now.size() && std::equal(noted.begin(), noted.end(), now.begin());
+}
+
 template <size_t N>
 struct JointDim {
   int64_t size;

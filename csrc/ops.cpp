@@ -4,30 +4,18 @@
 // name no device (empty lists), and calls on a device that has no kernel.
 #include <torch/csrc/stable/library.h>
 
-#include "adam_lists.h"
+#include "adam_ops.h"
 
 namespace mps_ds {
 namespace {
 
-void adam_elsewhere(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-                    const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
-                    const std::vector<int64_t>& amsgrad_rows, const Tensors& copies,
-                    const Tensors& step_tensors, const std::vector<int64_t>& groups,
-                    const std::vector<int64_t>& steps, const std::vector<double>& options,
-                    const Tensors& lr_tensors, const OptionalTensor& grad_scale,
-                    const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
-                    const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
-  for (const AdamOptions& group : unpack_adam_options(options)) check_adam_options(group);
-  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
-                        copies, step_tensors, amsgrad_rows};
-  const std::vector<int64_t> no_steps;
-  const bool no_params = params.empty() && step_tensors.empty();
-  adam_input(lists, grads, groups, no_params ? no_steps : steps, options,
-             {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
+void adam_elsewhere(const AdamLists& lists, AdamInput input) {
+  for (const AdamOptions& group : input.groups) check_adam_options(group);
+  const Tensors& params = lists.params;
   const DeviceType device = params.empty() ? DeviceType::MPS : params[0].device().type();
   const bool known = device == DeviceType::MPS || device == DeviceType::CPU;
   check_adam_lists(lists, known ? device : DeviceType::MPS);  // names what is wrong
-  for (size_t i = 0; i < grads.size(); ++i) check_adam_grad(grads[i], i, lists, i);
+  for (size_t i = 0; i < params.size(); ++i) check_adam_grad(input.grads[i], i, lists, i);
   MPS_DS_CHECK(params.empty(), "adam_ has no kernel for ", device_name(device),
                " in this build (MPS_DS_BUILD=cpu builds none for mps)");
 }
@@ -98,7 +86,7 @@ STABLE_TORCH_LIBRARY(mps_ds, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CompositeExplicitAutograd, m) {
-  m.impl("adam_", TORCH_BOX(&adam_elsewhere));
+  AdamOps<adam_elsewhere>::register_in(m);
 }
 
 }  // namespace mps_ds

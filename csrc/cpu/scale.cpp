@@ -6,14 +6,13 @@
 #include <cstring>
 
 #include "cpu/scale_core.h"
+#include "grain.h"
 #include "joint_layout.h"
 #include "mps/storage.h"
 #include "scale_ops.h"
 
 namespace mps_ds {
 namespace {
-
-constexpr int64_t kGrain = 16384;  // elements below which a second thread costs more than it brings
 
 using Dims = std::vector<JointDim<SCALE_OPERANDS>>;
 

@@ -2,14 +2,14 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include "adam_ops.h"
 #include "cpu_adam/adam_random.h"
 #include "cpu_adam/lists.h"
+#include "grain.h"
 #include "mps/kernels/adam_scalars.h"
 
 namespace mps_ds::cpu_adam {
 namespace {
-
-constexpr int64_t kGrain = 16384;  // elements below which a second thread costs more than it brings
 
 void run_at_random(const AdamJob& job, uint64_t seed, size_t row) {
   const RandomRounding rounding{seed, static_cast<uint32_t>(row), job.hyper.step};
@@ -25,18 +25,9 @@ int64_t count_of(const AdamLists& lists, const AdamInput& input, size_t i) {
 }
 
 // Checks everything, then writes.
-void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-              const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
-              const std::vector<int64_t>& amsgrad_rows, const Tensors& copies,
-              const Tensors& step_tensors, const std::vector<int64_t>& groups,
-              const std::vector<int64_t>& steps, const std::vector<double>& options,
-              const Tensors& lr_tensors, const OptionalTensor& grad_scale,
-              const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
-              const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
-  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
-                        copies, step_tensors, amsgrad_rows};
-  AdamInput input = adam_input(lists, grads, groups, steps, options,
-                               {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
+void adam_cpu(const AdamLists& lists, AdamInput input) {
+  const Tensors& params = lists.params;
+  const Tensors& grads = input.grads;
   check_adam_lists(lists, DeviceType::CPU);
   for (size_t i = 0; i < params.size(); ++i) check_adam_grad(grads[i], i, lists, i);
   check_adam_scalars(input.scalars, input.groups.size(), DeviceType::CPU);
@@ -57,17 +48,17 @@ void adam_cpu(const Tensors& params, const Tensors& grads, const Tensors& exp_av
         adam_with_factors(hypers.table()[hyper_of[i]], factors.grad_scale, factors.clip_coef);
     jobs.push_back(adam_job(streams_of(lists, i, grads[i]), hyper,
                             exact ? Arithmetic::kPairs : Arithmetic::kPlain));
-    if (seed && params[i].scalar_type() == ScalarType::BFloat16) {
-      run_at_random(jobs.back(), static_cast<uint64_t>(*seed), i);
+    if (input.seed && params[i].scalar_type() == ScalarType::BFloat16) {
+      run_at_random(jobs.back(), static_cast<uint64_t>(*input.seed), i);
       jobs.pop_back();
     }
-    if (!step_tensors.empty()) *step_tensors[i].mutable_data_ptr<float>() += 1;
+    if (!lists.step_tensors.empty()) *lists.step_tensors[i].mutable_data_ptr<float>() += 1;
   }
   run_jobs(jobs);
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, CPU, m) {
-  m.impl("adam_", TORCH_BOX(&adam_cpu));
+  AdamOps<adam_cpu>::register_in(m);
 }
 
 }  // namespace

@@ -9,17 +9,6 @@ namespace {
 
 constexpr int64_t kTile = 1024;
 
-float float_of(uint16_t bits) {
-  return __builtin_bit_cast(float, static_cast<uint32_t>(bits) << 16);
-}
-
-// To the nearest, for what round_at_random leaves: what is not finite. NaN stays NaN.
-uint16_t bfloat_of(float x) {
-  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
-  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
-}
-
 int64_t offset_of(const std::vector<AdamDim>& dims, int64_t element) {
   if (dims.empty()) return element;
   int64_t offset = 0;
@@ -45,12 +34,12 @@ std::vector<AdamDim> with_dense_param(std::vector<AdamDim> dims) {
 void adam_step_at_random(const AdamTensors& tensors, const std::vector<AdamDim>& dims,
                          int64_t begin, int64_t end, const AdamHyper& hyper,
                          const RandomRounding& rounding) {
-  auto* params = static_cast<uint16_t*>(tensors.param);
+  auto* params = static_cast<BFloat16*>(tensors.param);
   const std::vector<AdamDim> tile_dims = with_dense_param(dims);
   float tile[kTile];
   for (int64_t first = begin; first < end; first += kTile) {
     const int64_t count = std::min(kTile, end - first);
-    for (int64_t k = 0; k < count; ++k) tile[k] = float_of(params[offset_of(dims, first + k)]);
+    for (int64_t k = 0; k < count; ++k) tile[k] = to_float(params[offset_of(dims, first + k)]);
     AdamTensors unrounded = tensors;
     // Its element `first` is tile[0].
     unrounded.param = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(tile) -
@@ -63,7 +52,7 @@ void adam_step_at_random(const AdamTensors& tensors, const std::vector<AdamDim>&
           rounding_bits(rounding.seed, rounding.row, rounding.step, element / 8);
       const uint32_t lane = static_cast<uint32_t>(element % 8);
       params[offset_of(dims, first + k)] =
-          bfloat_of(round_at_random(tile[k], rounding_lane(bits, lane)));
+          from_float<BFloat16>(round_at_random(tile[k], rounding_lane(bits, lane)));
     }
   }
 }

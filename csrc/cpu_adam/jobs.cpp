@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "grain.h"
 #include "joint_layout.h"
 
 namespace mps_ds::cpu_adam {
@@ -11,8 +12,6 @@ namespace {
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
-
-constexpr int64_t kGrain = 16384;  // elements below which a second thread costs more than it brings
 
 Storage storage_of(const Tensor& tensor) {
   switch (tensor.scalar_type()) {

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "adam_lists.h"
+#include "adam_ops.h"
 #include "adam_source.h"
 #include "mps/adam_step.h"
 #include "mps/library.h"
@@ -18,18 +18,7 @@ Library& adam_library() {
 
 namespace {
 
-void adam_mps(const Tensors& params, const Tensors& grads, const Tensors& exp_avgs,
-              const Tensors& exp_avg_sqs, const Tensors& max_exp_avg_sqs,
-              const std::vector<int64_t>& amsgrad_rows, const Tensors& copies,
-              const Tensors& step_tensors, const std::vector<int64_t>& groups,
-              const std::vector<int64_t>& steps, const std::vector<double>& options,
-              const Tensors& lr_tensors, const OptionalTensor& grad_scale,
-              const OptionalTensor& found_inf, const OptionalTensor& clip_coef,
-              const OptionalTensor& clip_value, const std::optional<int64_t>& seed) {
-  const AdamLists lists{params, exp_avgs,     exp_avg_sqs, max_exp_avg_sqs,
-                        copies, step_tensors, amsgrad_rows};
-  AdamInput input = adam_input(lists, grads, groups, steps, options,
-                               {lr_tensors, grad_scale, found_inf, clip_coef, clip_value}, seed);
+void adam_mps(const AdamLists& lists, AdamInput input) {
   @autoreleasepool {
     AdamPlan plan(lists, input.group_of);
     AdamStep(plan, std::move(input)).encode();
@@ -112,7 +101,7 @@ void adam_plan_free(int64_t handle) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, MPS, m) {
-  m.impl("adam_", TORCH_BOX(&adam_mps));
+  AdamOps<adam_mps>::register_in(m);
   m.impl("_adam_plan", TORCH_BOX(&adam_plan));
   m.impl("_adam_plan_step", TORCH_BOX(&adam_plan_step));
 }

@@ -13,10 +13,6 @@ static_assert(sizeof(AdamRow) == 56 && sizeof(AdamChunk) == 8, "the layouts that
 
 namespace {
 
-bool equal(const std::vector<int64_t>& a, torch::headeronly::IntHeaderOnlyArrayRef b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
-}
-
 Owned<id<MTLBuffer>> private_table(size_t length) {
   auto buffer =
       Owned<id<MTLBuffer>>::adopt([device() newBufferWithLength:length

@@ -1,13 +1,13 @@
 #include "mps/adam_step.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "joint_layout.h"
 #include "mps/encode.h"
 #include "mps/kernels/adam_scalars.h"
 #include "mps/library.h"
 #include "mps/storage.h"
+#include "mps/tensor_list.h"
 
 namespace mps_ds::mps {
 
@@ -16,19 +16,6 @@ static_assert(sizeof(AdamStepRow) == 32 && sizeof(AdamDim) == 56 && sizeof(AdamH
               "the layouts that adam.metal reads");
 
 namespace {
-
-bool equal(const std::vector<int64_t>& a, torch::headeronly::IntHeaderOnlyArrayRef b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
-}
-
-// Appends a table at the next multiple of 16, which suits every type in it; returns where.
-template <class T>
-size_t append(std::vector<char>& bytes, const std::vector<T>& table) {
-  const size_t at = (bytes.size() + 15) / 16 * 16;
-  bytes.resize(at + table.size() * sizeof(T));
-  std::memcpy(bytes.data() + at, table.data(), table.size() * sizeof(T));
-  return at;
-}
 
 bool same_progress(const AdamOptions& a, const AdamOptions& b) {
   return a.beta1 == b.beta1 && a.beta2 == b.beta2 && a.bias_correction == b.bias_correction;
@@ -152,12 +139,11 @@ bool AdamStep::must_start() const {
 
 // One upload for what changes. Never into the buffer of an earlier step, which may not have run.
 AdamStep::Tables AdamStep::upload_tables() {
-  if (dims_.empty()) dims_.push_back({});  // every slot that a kernel names is bound
-  std::vector<char> bytes;
-  append(bytes, rows_);
-  const size_t hypers_at = append(bytes, hypers_);
-  const size_t dims_at = append(bytes, dims_);
-  return {upload(bytes.data(), bytes.size()), hypers_at, dims_at};
+  Upload tables;
+  tables.append(rows_);
+  const size_t hypers_at = tables.append(hypers_);
+  const size_t dims_at = tables.append(dims_);
+  return {tables.buffer(), hypers_at, dims_at};
 }
 
 id<MTLComputePipelineState> AdamStep::pipeline(const Dispatch& dispatch) const {
