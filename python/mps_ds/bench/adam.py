@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 import torch
 
@@ -12,6 +11,8 @@ from .cases import (
     WEIGHT_DECAY,
     Case,
     Contestant,
+    cases_of,
+    means_of,
     new_states,
     parameters,
     states_of,
@@ -28,23 +29,14 @@ NEEDS_BF16 = 4 + 8 + 4 + 4 + 4
 
 def cases(lists: Iterable[Shapes]) -> list[Case]:
     """float32, and bfloat16 with float32 states."""
-    found = []
-    for shapes in lists:
-        for name, title, needs, make in (
+    return cases_of(
+        GROUP,
+        lists,
+        [
             ("fp32", "Adam fp32", NEEDS_FP32, fp32),
             ("bf16", "Adam, bf16 params and gradients", NEEDS_BF16, bf16),
-        ):
-            found.append(
-                Case(
-                    GROUP,
-                    f"{name}-{shapes.name}",
-                    title,
-                    shapes,
-                    needs * shapes.elements,
-                    partial(make, shapes),
-                )
-            )
-    return found
+        ],
+    )
 
 
 def fp32(shapes: Shapes, device: str) -> dict[str, Contestant]:
@@ -58,10 +50,10 @@ def fp32(shapes: Shapes, device: str) -> dict[str, Contestant]:
     ours.step()
     states = states_of(ours, params)
     grads = [param.grad for param in params if param.grad is not None]
-    means = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
+    exp_avgs, exp_avg_sqs = means_of(states)
 
     def operation() -> None:
-        adam_(params, grads, means[0], means[1], 2, lr=LR, weight_decay=WEIGHT_DECAY)
+        adam_(params, grads, exp_avgs, exp_avg_sqs, 2, lr=LR, weight_decay=WEIGHT_DECAY)
 
     contestants = {
         "mps_ds FusedAdam": Contestant(ours.step, least, ours=True),

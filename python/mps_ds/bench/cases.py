@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -54,6 +55,26 @@ class Case:
     make: Callable[[str], Mapping[str, Contestant]]
 
 
+Kind = tuple[str, str, int, Callable[[Shapes, str], Mapping[str, Contestant]]]
+"""Name, title, bytes an element, and what makes the contestants."""
+
+
+def cases_of(group: str, lists: Iterable[Shapes], kinds: Sequence[Kind]) -> list[Case]:
+    """Each kind over each list of shapes."""
+    return [
+        Case(
+            group,
+            f"{name}-{shapes.name}",
+            title,
+            shapes,
+            needs * shapes.elements,
+            partial(make, shapes),
+        )
+        for shapes in lists
+        for name, title, needs, make in kinds
+    ]
+
+
 def tensors(shapes: Shapes, device: str, dtype: torch.dtype, scale: float = 1.0) -> list[Tensor]:
     """Random tensors, each in memory of its own."""
     return [torch.randn(*s, device=device, dtype=dtype).mul_(scale) for s in shapes.shapes]
@@ -79,6 +100,11 @@ def states_of(optimizer: torch.optim.Optimizer, params: Sequence[nn.Parameter]) 
     """exp_avg and exp_avg_sq of each parameter, as `optimizer` keeps them."""
     names = ("exp_avg", "exp_avg_sq")
     return [{name: optimizer.state[param][name] for name in names} for param in params]
+
+
+def means_of(states: States) -> tuple[list[Tensor], list[Tensor]]:
+    """The lists that the operations take: exp_avgs, exp_avg_sqs."""
+    return [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states]
 
 
 def new_states(params: Sequence[nn.Parameter]) -> States:

@@ -14,6 +14,7 @@ from .cases import (
     WEIGHT_DECAY,
     Case,
     Contestant,
+    means_of,
     new_states,
     parameters,
     states_of,
@@ -50,10 +51,10 @@ def make(shapes: Shapes, dtype: torch.dtype, device: str) -> dict[str, Contestan
     ours.step()
     states = states_of(ours, params)
     grads = [param.grad for param in params if param.grad is not None]
-    means = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
+    exp_avgs, exp_avg_sqs = means_of(states)
 
     def operation() -> None:
-        cpu_adam_(params, grads, means[0], means[1], 2, lr=LR, weight_decay=WEIGHT_DECAY)
+        cpu_adam_(params, grads, exp_avgs, exp_avg_sqs, 2, lr=LR, weight_decay=WEIGHT_DECAY)
 
     exact = dtype == torch.float32
     least = (28 if exact else 22) * shapes.elements

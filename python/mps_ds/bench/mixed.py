@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 import torch
 
@@ -13,6 +12,8 @@ from .cases import (
     Case,
     Contestant,
     Work,
+    cases_of,
+    means_of,
     new_states,
     parameters,
     states_of,
@@ -27,23 +28,14 @@ MAX_NORM = 1.0
 
 def cases(lists: Iterable[Shapes]) -> list[Case]:
     """float32 parameters under a GradScaler; bfloat16 parameters with float32 masters."""
-    found = []
-    for shapes in lists:
-        for name, title, needs, make in (
+    return cases_of(
+        GROUP,
+        lists,
+        [
             ("scaler", "GradScaler, clip, AdamW; fp32", 16 + 8, scaler_step),
             ("master", "cast, check, clip, AdamW on fp32 masters, bf16 copy", 20 + 8, master_step),
-        ):
-            found.append(
-                Case(
-                    GROUP,
-                    f"{name}-{shapes.name}",
-                    title,
-                    shapes,
-                    needs * shapes.elements,
-                    partial(make, shapes),
-                )
-            )
-    return found
+        ],
+    )
 
 
 def new_scaler(device: str) -> torch.amp.GradScaler:
@@ -94,7 +86,7 @@ def master_step(shapes: Shapes, device: str) -> dict[str, Contestant]:
     copies = [torch.empty_like(grad) for grad in grads]
     values = [master.detach() for master in masters]
     states = new_states(masters)
-    means = [[state[name] for state in states] for name in ("exp_avg", "exp_avg_sq")]
+    exp_avgs, exp_avg_sqs = means_of(states)
     scale = torch.ones((), device=device)
     grads32 = [master.grad for master in masters if master.grad is not None]
     check = torch._amp_foreach_non_finite_check_and_unscale_
@@ -103,8 +95,8 @@ def master_step(shapes: Shapes, device: str) -> dict[str, Contestant]:
         # What FusedAdam.step(scaler=, max_norm=) does, for params that are kept apart.
         _, found_inf, coef = torch.ops.mps_ds._grad_norm(grads, scale, MAX_NORM, 2.0)
         adam_(
-            masters, grads, means[0], means[1], 2, lr=LR, weight_decay=WEIGHT_DECAY, copies=copies,
-            grad_scale=scale, found_inf=found_inf, clip_coef=coef,
+            masters, grads, exp_avgs, exp_avg_sqs, 2, lr=LR, weight_decay=WEIGHT_DECAY,
+            copies=copies, grad_scale=scale, found_inf=found_inf, clip_coef=coef,
         )  # fmt: skip
 
     def sequence(optimizer: torch.optim.Optimizer) -> Work:
