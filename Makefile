@@ -28,7 +28,7 @@ test: lint  ## set up this machine, check the sources, build, run the tests
 	@"$(PY)" -m pytest -m "not slow" $(ARGS)
 
 test-all: lint  ## the same with the tests that take long
-	@tools/setup.sh test-all
+	@tools/setup.sh test
 	@"$(PY)" -m pytest $(ARGS)
 
 real-kernels:  ## kernels of MLX, PyTorch and DeepSpeed on the software Metal device (part of test-all)
