@@ -193,6 +193,9 @@ AdamInput adam_input(const AdamLists& lists, const Tensors& grads,
     MPS_DS_CHECK(static_cast<size_t>(input.group_of[i]) < input.groups.size(), "groups[", i,
                  "] is ", input.group_of[i], "; there are options of ", input.groups.size(),
                  " groups");
+  // A scalar elsewhere may have chosen the backend: name it, not the params.
+  if (count > 0)
+    check_adam_scalars(input.scalars, input.groups.size(), lists.params[0].device().type());
   if (!lists.step_tensors.empty()) {
     MPS_DS_CHECK(steps.empty(), "steps and step_tensors are both given; accepted is one of them");
     return input;

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from . import _fakes
 
 _OLDEST = (2, 10)
 
@@ -43,12 +44,6 @@ def _bump_versions(op: torch._ops.OpOverload) -> None:
     _library.impl(op, kernel, "ADInplaceOrView")  # type: ignore[no-untyped-call]
 
 
-def _writes_only(op: torch._ops.OpOverload) -> None:
-    """Register a fake for an op that returns nothing: there is nothing to say about shapes."""
-    fake: Callable[..., None] = lambda *args: None  # noqa: E731
-    torch.library.register_fake(op, fake)
-
-
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
 for _name in (
     "adam_",
@@ -59,4 +54,4 @@ for _name in (
 ):
     _op = getattr(torch.ops.mps_ds, _name).default
     _bump_versions(_op)
-    _writes_only(_op)
+    _fakes.writes_only(_op)

@@ -1,5 +1,7 @@
 """adam_ refuses what it cannot do, by name and position, before anything is written."""
 
+import re
+
 import pytest
 import torch
 
@@ -71,6 +73,31 @@ def test_meta_tensors():
     # A fake answers for meta tensors under torch.compile; nothing is computed.
     arguments = lists("meta")
     assert adam_(*arguments.values(), 1, lr=0.1) is None
+
+
+SCALARS = ["lr", "grad_scale", "found_inf", "clip_coef", "clip_value"]
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_a_scalar_on_meta_beside_real_tensors(device, name):
+    # PyTorch asks the fake, which would leave everything as it is.
+    listed = "lr_tensors[0]" if name == "lr" else name
+    check_refused(
+        lists(device),
+        rf"{re.escape(listed)} is on meta, other tensors of this call are not",
+        **{name: torch.ones((), device="meta")},
+    )
+
+
+@pytest.mark.parametrize("name", SCALARS)
+@pytest.mark.skipif(not torch.backends.mps.is_available(), reason="needs two devices")
+def test_a_scalar_on_mps_beside_cpu_tensors(name):
+    listed = "lr_tensors[0]" if name == "lr" else name
+    check_refused(
+        lists("cpu"),
+        rf"{re.escape(listed)} is on mps",
+        **{name: torch.ones((), device="mps")},
+    )
 
 
 def test_sparse_gradient(device):

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .. import _native
+from .. import _fakes, _native
 from ._on_host import OnHost
 
 __all__ = [
@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 
 for _op in (torch.ops.mps_ds.cpu_adam_.default, torch.ops.mps_ds.cpu_adam_rollback_.default):
     _native._bump_versions(_op)
-    _native._writes_only(_op)
+    _fakes.writes_only(_op)
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from .. import _fakes
 from .. import _native as _native
 
 
@@ -128,7 +129,7 @@ def _fake_grad_norm(
     return _float32(grads), _float32(grads), _float32(grads)
 
 
-torch.library.register_fake("mps_ds::multi_tensor_l2norm", _fake_l2norm)
-torch.library.register_fake("mps_ds::multi_tensor_non_finite", _fake_non_finite)
-torch.library.register_fake("mps_ds::norm_and_non_finite", _fake_norm_and_non_finite)
-torch.library.register_fake("mps_ds::_grad_norm", _fake_grad_norm)
+_fakes.register(torch.ops.mps_ds.multi_tensor_l2norm.default, _fake_l2norm)
+_fakes.register(torch.ops.mps_ds.multi_tensor_non_finite.default, _fake_non_finite)
+_fakes.register(torch.ops.mps_ds.norm_and_non_finite.default, _fake_norm_and_non_finite)
+_fakes.register(torch.ops.mps_ds._grad_norm.default, _fake_grad_norm)
