@@ -12,6 +12,9 @@ export MPS_DS_SOFT := 1
 endif
 # Test runs and small tensors gain nothing from more threads, and two pools fight over the cores.
 export OMP_NUM_THREADS ?= 1
+# One worker for each core, four at most: each holds PyTorch and the frameworks. ARGS="-n 0" runs the
+# tests in pytest's own process, for a debugger.
+PYTEST := "$(PY)" -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help selftest test test-all real-kernels sanitize stable-abi lint format build dev macos-wheel clean
@@ -25,19 +28,19 @@ selftest:  ## set up this machine, build, and show that everything works on it
 
 test: lint  ## set up this machine, check the sources, build, run the tests
 	@tools/setup.sh test
-	@"$(PY)" -m pytest -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" $(ARGS)
 
 test-all: lint  ## the same with the tests that take long
 	@tools/setup.sh test
-	@"$(PY)" -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 real-kernels:  ## kernels of MLX, PyTorch and DeepSpeed on the software Metal device (part of test-all)
 	@tools/setup.sh test
-	@"$(PY)" -m pytest tests/real_kernels $(ARGS)
+	@$(PYTEST) tests/real_kernels $(ARGS)
 
 sanitize:  ## the software devices and our host code under sanitizers (part of test-all)
 	@tools/setup.sh test
-	@"$(PY)" -m pytest tests/sanitizers $(ARGS)
+	@$(PYTEST) tests/sanitizers $(ARGS)
 
 stable-abi:  ## one binary on PyTorch 2.10 and on the newest (14 GB of disk on Linux x86-64)
 	@tools/setup.sh install

@@ -6,6 +6,8 @@
 
 import functools
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,6 +17,10 @@ from kernel_watch import race_free  # noqa: F401
 if sys.platform == "darwin":
     # Stand-ins for what a Mac has: its devices, its compilers.
     collect_ignore = ["softmetal", "softmps", "msl", "macos", "real_kernels", "sanitizers"]
+
+
+# Their tests share what they build or fetch, or count together.
+IN_ONE_PROCESS = ("macos", "real_kernels", "sanitizers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +37,32 @@ def pytest_configure(config: pytest.Config) -> None:
         except ImportError as error:  # a CPU-only build: only its tests can run
             if "MPS_DS_BUILD" not in str(error):
                 raise
+
+
+@pytest.hookimpl(trylast=True)  # after folders have ordered their tests
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What one worker of pytest-xdist runs: a file, a folder, or a single test (`spread`)."""
+    for item in items:
+        path = item.path.relative_to(Path(__file__).parent)
+        if path.parts[0] in IN_ONE_PROCESS:
+            item.add_marker(pytest.mark.xdist_group(path.parts[0]))
+        elif not item.get_closest_marker("spread"):
+            item.add_marker(pytest.mark.xdist_group(str(path)))
+
+
+@pytest.fixture
+def tell(record_property) -> Callable[[str], None]:
+    """`tell(text)`: a line at the end of the run, whichever process the test ran in."""
+    return functools.partial(record_property, "told")
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    """What tests had to tell, passed or not."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            for name, text in report.user_properties:
+                if name == "told":
+                    terminalreporter.write_line(text)
 
 
 @pytest.fixture(params=["mps", "cpu"])

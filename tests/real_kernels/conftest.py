@@ -23,15 +23,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         items.append(item)
 
 
-def pytest_terminal_summary(terminalreporter) -> None:
-    if Kernels.ran:
-        by_library: dict[str, int] = {}
-        for library, _ in Kernels.ran:
-            by_library[library] = by_library.get(library, 0) + 1
-        parts = ", ".join(f"{name} {count}" for name, count in sorted(by_library.items()))
-        terminalreporter.write_line(f"real-world kernels that ran: {len(Kernels.ran)} ({parts})")
-
-
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory) -> Callable[..., Kernels]:
     """`compiled(label, source)`: a library of instances of MLX's kernels."""

@@ -51,17 +51,17 @@ def all_samples(request: pytest.FixtureRequest) -> tuple[str, dict[str, dict[str
 
 
 @pytest.mark.slow
-def test_all_samples(all_samples, capsys) -> None:
+@pytest.mark.spread
+def test_all_samples(all_samples, tell) -> None:
     dtype, verdicts = all_samples
     kinds = collections.Counter(verdict["kind"] for verdict in verdicts.values())
     samples = sum(verdict["equal"] for verdict in verdicts.values())
     equal = {name for name, verdict in verdicts.items() if verdict["kind"] == "equal"}
-    with capsys.disabled():
-        print(
-            f"\n{dtype}: {len(equal)} of {len(verdicts)} operators equal the CPU bit for bit "
-            f"(of these a Mac has no kernel for {len(equal & set(MISSING_ON_MAC))}); "
-            f"{samples} samples; the others: {dict(kinds - collections.Counter(equal=len(equal)))}"
-        )
+    tell(
+        f"{dtype}: {len(equal)} of {len(verdicts)} operators equal the CPU bit for bit "
+        f"(of these a Mac has no kernel for {len(equal & set(MISSING_ON_MAC))}); "
+        f"{samples} samples; the others: {dict(kinds - collections.Counter(equal=len(equal)))}"
+    )
     others = {name: verdict["detail"] for name, verdict in verdicts.items() if name not in equal}
     assert {n: why for n, why in others.items() if n not in exceptions(dtype)} == {}
     assert len(equal) >= LEAST[dtype]
