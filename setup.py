@@ -5,6 +5,8 @@ MPS_DS_BUILD_DIR   CMake's build folder (default: build/<platform>-<python>-<kin
                    a rebuild is fast.
 """
 
+from __future__ import annotations
+
 import os
 import platform
 import shutil
@@ -19,6 +21,8 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 KINDS = ("metal", "cpu")
+OLDEST_PYTHON = (3, 10)
+OLDEST_MACOS = 14
 
 
 def build_kind() -> str:
@@ -29,22 +33,42 @@ def build_kind() -> str:
     return kind
 
 
-def check_platform(kind: str) -> None:
-    """Refuse a machine that cannot build, before CMake says it less clearly."""
-    if sys.platform == "darwin":
-        if platform.machine() != "arm64":
-            raise SystemExit(
-                "mps_ds needs Apple Silicon and a native arm64 Python; this Python is "
-                f"{platform.machine()} (on an Apple Silicon Mac: it runs under Rosetta). "
-                "Install one with:\n    brew install python@3.12"
-            )
-        if kind == "metal" and subprocess.run(["xcrun", "--find", "clang++"]).returncode:
-            raise SystemExit(
-                "mps_ds needs Apple's command-line tools. Install them with:\n"
-                "    xcode-select --install"
-            )
-    elif not sys.platform.startswith("linux"):
-        raise SystemExit(f"mps_ds builds on macOS (arm64) and Linux, not on {sys.platform}")
+def why_not() -> str | None:
+    """Why this Python or this machine cannot use the package, and what to do; None: they can."""
+    if sys.version_info < OLDEST_PYTHON:
+        return (
+            f"mps_ds needs Python 3.10 or later; this is Python {platform.python_version()} "
+            f"({sys.executable}). Make an environment from a newer one, and install into that:\n"
+            "    python3.12 -m venv .venv && .venv/bin/python -m pip install ."
+        )
+    if sys.platform.startswith("linux"):
+        return None
+    if sys.platform != "darwin":
+        return f"mps_ds builds on macOS (arm64) and Linux, not on {sys.platform}"
+    if platform.machine() != "arm64":
+        return (
+            "mps_ds needs Apple Silicon and a native arm64 Python; this Python is "
+            f"{platform.machine()} (on an Apple Silicon Mac: it runs under Rosetta). "
+            "Install one with:\n    brew install python@3.12"
+        )
+    macos = platform.mac_ver()[0]
+    if macos and macos != "10.16" and int(macos.split(".")[0]) < OLDEST_MACOS:  # 10.16: not told
+        return (
+            f"mps_ds needs macOS {OLDEST_MACOS} or later, for Metal 3.1; this is macOS {macos}. "
+            "Update it in System Settings > General > Software Update"
+        )
+    return None
+
+
+def check_tools(kind: str) -> None:
+    """Refuse a Mac without a compiler, before CMake says it less clearly."""
+    if sys.platform != "darwin" or kind != "metal":
+        return
+    if subprocess.run(["xcrun", "--find", "clang++"]).returncode:
+        raise SystemExit(
+            "mps_ds needs Apple's command-line tools. Install them with:\n"
+            "    xcode-select --install"
+        )
 
 
 def tool(name: str) -> str:
@@ -65,7 +89,7 @@ class CMakeBuild(build_ext):
     def run(self) -> None:
         """Build all of it: CMake knows the extensions, setuptools does not."""
         kind = build_kind()
-        check_platform(kind)
+        check_tools(kind)
         default = f"build/{sysconfig.get_platform()}-{sys.implementation.cache_tag}-{kind}"
         folder = Path(os.environ.get("MPS_DS_BUILD_DIR", ROOT / default)).resolve()
         target = ROOT / "python" if self.inplace else Path(self.build_lib).resolve()
@@ -99,6 +123,11 @@ class BuildPy(build_py):
             for hook in ("mps_ds_soft.pth", "mps_ds_deepspeed.pth"):
                 self.copy_file(str(ROOT / "python" / hook), self.build_lib)
 
+
+# This file runs on Pythons that are too old as well, to say so (pyproject.toml: requires).
+refused = why_not()
+if refused:
+    raise SystemExit(refused)
 
 if sys.platform == "darwin":
     # What the binary needs, not what this Python was built for, names the wheel.
