@@ -5,7 +5,6 @@ The table in docs/troubleshooting.md lists these messages; a test below holds it
 
 from __future__ import annotations
 
-import os
 import platform
 import runpy
 import sys
