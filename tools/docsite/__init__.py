@@ -1,0 +1,1 @@
+"""What the documentation site (docs/conf.py) adds to Sphinx, and the check of all links."""
