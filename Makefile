@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 PYTEST := "$(PY)" -m pytest -n auto --maxprocesses 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
-.PHONY: help selftest test test-all real-kernels sanitize stable-abi lint format build dev macos-wheel clean
+.PHONY: help selftest test test-all real-kernels sanitize stable-abi lint format docs build dev macos-wheel clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1	/p' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,10 @@ lint:  ## ruff, mypy, clang-format, workflows, kernels; changes nothing
 format:  ## let ruff and clang-format rewrite the sources
 	@tools/setup.sh tools
 	@tools/lint.sh fix "$(PY)"
+
+docs:  ## the documentation site, into build/docs (ARGS=linkcheck: links to other sites)
+	@tools/setup.sh test
+	@PYTHONPATH=tools "$(PY)" -m docsite $(ARGS)
 
 build:  ## build and install into .venv
 	@tools/setup.sh install

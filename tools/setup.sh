@@ -3,7 +3,7 @@
 #
 #     tools/setup.sh tools     environment with build, test and lint tools; nothing is built
 #     tools/setup.sh install   environment with mps_ds built and installed
-#     tools/setup.sh test      both, and the frameworks that the integrations are tested with
+#     tools/setup.sh test      both, the frameworks that the integrations are tested with, and Sphinx
 #
 # Steps whose inputs did not change are skipped; CMake's build folder is kept between builds.
 # Environment: PYTHON (which Python), MPS_DS_VENV (where the environment is; default .venv).
@@ -44,7 +44,7 @@ main() {
   ensure_requirements build build
   if [ "$1" != install ]; then ensure_requirements test test lint; fi
   # DeepSpeed comes as source; it must not compile operations of its own.
-  if [ "$1" = test ]; then DS_BUILD_OPS=0 ensure_requirements frameworks deepspeed frameworks; fi
+  if [ "$1" = test ]; then DS_BUILD_OPS=0 ensure_requirements frameworks deepspeed frameworks docs; fi
   if [ "$1" != tools ]; then ensure_installed; fi
 }
 
