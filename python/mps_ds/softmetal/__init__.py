@@ -2,7 +2,7 @@
 
 The classes are Apple's protocols method for method (`device.new_buffer_with_length(...)` is
 `-[MTLDevice newBufferWithLength:options:]`), so a test written here reads like host code. It needs
-no torch; arrays are numpy's.
+no torch; arrays are numpy's. ::
 
     from mps_ds import softmetal as metal
 
@@ -25,7 +25,7 @@ no torch; arrays are numpy's.
         raise commands.error            # MetalError: kernel, buffer, offset, source line
     result = metal.array(x, numpy.float32)
 
-or, for one kernel over arrays that are read and written in place:
+or, for one kernel over arrays that are read and written in place::
 
     metal.run(source, "saxpy", [array, numpy.float32(2)], grid=64)
 

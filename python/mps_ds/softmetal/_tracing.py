@@ -226,6 +226,8 @@ def _wait_for_mps() -> None:
 def tracing(*, raise_on_race: bool = True) -> Iterator[Tracing]:
     """Watch every access to memory of the kernels that run in a `with` block.
 
+    ::
+
         with softmetal.tracing() as trace:
             step()
         assert trace.kernels["adam"].declared.bytes == 28 * numel
