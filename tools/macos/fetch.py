@@ -29,7 +29,7 @@ class Wheel:
 
 def pinned_torch() -> str:
     """The PyTorch whose headers every build uses."""
-    found = re.search(r'"(torch==[\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    found = re.search(r'"(torch==[\d.]+)[;"]', (ROOT / "pyproject.toml").read_text())
     assert found, "pyproject.toml pins the torch of the build"
     return found[1]
 
