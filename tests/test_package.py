@@ -104,7 +104,8 @@ def test_the_readme_names_what_the_build_on_linux_needs():
     setup = (ROOT / "tools" / "setup" / "system.sh").read_text(encoding="utf-8")
     setup, _, only_for_tests = setup.partition("ensure_test_system()")
     assert only_for_tests
-    pinned = re.search(r'"torch==([\d.]+)[;"]', (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    pinned = re.search(r'"torch==([\d.]+)[;"]', project)
     packages = re.findall(r'\|\| MISSING_PACKAGES\+=\("([^"]+)"\)', setup)
     assert pinned
     assert f"torch {pinned[1]} for the" in readme
