@@ -2,8 +2,10 @@
 
 import re
 
+import adam_types as types
 import pytest
 import torch
+from adam_types import BFLOAT16, FLOAT16, FLOAT32, assert_same_bits, needs_mps, run
 
 from mps_ds.ops import adam_
 
@@ -159,3 +161,117 @@ def test_an_output_with_one_element_in_several_places(device):
 )
 def test_numbers(device, numbers, message):
     check_refused(lists(device), message, **numbers)
+
+
+def broken(**changes):
+    """A call with two rows, one thing wrong in the second."""
+
+    def call(device):
+        rows = [types.row(6, (FLOAT32,) * 3, device, seed=i) for i in range(2)]
+        options = {}
+        for name, change in changes.items():
+            if name in ("param", "grad", "exp_avg", "exp_avg_sq"):
+                setattr(rows[1], name, change(getattr(rows[1], name)))
+            else:
+                options[name] = change(device, rows)
+        before = [r.copy() for r in rows]
+        try:
+            run(rows, **options)
+        finally:
+            for row, old in zip(rows, before, strict=True):
+                assert_same_bits(row.written(), old.written())
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (broken(param=lambda t: t.int()), r"params\[1\] is Int; accepted are torch.float32"),
+        (broken(grad=lambda t: t.int()), r"grads\[1\] is Int; accepted are"),
+        (
+            broken(exp_avg=lambda t: t.half()),
+            r"exp_avgs\[1\] is torch.float16, its param torch.float32; a state must be",
+        ),
+        (
+            broken(param=lambda t: t.half(), exp_avg=lambda t: t.half()),
+            r"exp_avg_sqs\[1\] is torch.float32, exp_avgs\[1\] torch.float16; .* one dtype",
+        ),
+        (
+            broken(copies=lambda device, rows: [torch.zeros(6, device=device)] * 2),
+            r"copies\[0\] is torch.float32 and params\[0\] torch.float32; a copy is torch.float16",
+        ),
+        (
+            broken(max_exp_avg_sqs=lambda device, rows: [torch.zeros(6, device=device)]),
+            "max_exp_avg_sqs has 1 entries",
+        ),
+        (
+            broken(max_exp_avg_sqs=lambda device, rows: [r.exp_avg for r in rows]),
+            r"share memory",
+        ),
+        (
+            broken(grad_scale=lambda device, rows: torch.ones(2, device=device)),
+            r"grad_scale has shape \(2,\); it must have one element",
+        ),
+        (
+            broken(found_inf=lambda device, rows: torch.ones(1, dtype=torch.int64)),
+            "found_inf is Long; accepted is torch.float32 or torch.int32",
+        ),
+        (broken(clip_value=lambda device, rows: -1.0), "clip_value is -1"),
+        (
+            broken(lr=lambda device, rows: torch.ones((), dtype=torch.float16, device=device)),
+            r"lr_tensors\[0\] is torch.float16; accepted is torch.float32",
+        ),
+        (broken(lr=lambda device, rows: torch.tensor(-1.0)), "lr is -1"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_written(device, call, message):
+    with pytest.raises(RuntimeError, match=message):
+        call(device)
+
+
+@needs_mps
+@pytest.mark.parametrize("name", ["lr", "grad_scale", "found_inf", "clip_coef", "clip_value"])
+def test_a_scalar_in_memory_that_is_written_is_refused(name):
+    row = types.row(8, (FLOAT32,) * 3, "mps")
+    before = row.copy()
+    listed = r"lr_tensors\[0\]" if name == "lr" else name
+    with pytest.raises(RuntimeError, match=rf"params\[0\] and {listed} share memory"):
+        run([row], **{name: row.param[3:4]})
+    assert_same_bits(row.written(), before.written())
+
+
+@needs_mps
+def test_scalars_beside_what_is_written_are_no_overlap():
+    storage = torch.rand(9, device="mps")
+    row = types.row(8, (FLOAT32,) * 3, "mps")
+    other = row.copy()
+    row.param = storage[:8].copy_(row.param)
+    storage[8:].fill_(2.0)
+    run([row], grad_scale=storage[8:])
+    run([other], grad_scale=torch.tensor(2.0, device="mps"))
+    assert_same_bits(row.written(), other.written())
+
+
+@needs_mps
+def test_a_plan_knows_its_groups_and_notices_another_dtype():
+    from mps_ds.ops.adam import AdamPlan
+
+    options = [0.1, 0.9, 0.99, 1e-8, 0.0, 1.0, 1.0, 0.0, float("inf")]
+    rows = [types.row(4, (FLOAT16, FLOAT16, FLOAT16), "mps") for _ in range(2)]
+    lists = [[getattr(r, n) for r in rows] for n in ("param", "exp_avg", "exp_avg_sq")]
+    grads = [r.grad for r in rows]
+    with pytest.raises(RuntimeError, match=r"groups\[1\] is -1; they count from 0"):
+        AdamPlan(*lists, [0, -1])
+    plan = AdamPlan(*lists, [0, 1])
+    with pytest.raises(RuntimeError, match="options has 1 param groups, the plan 2"):
+        plan.step(grads, [], [1, 1], options)
+    assert plan.step(grads, [], [1, 1], options * 2)
+    rows[0].param.data = rows[0].param.data.view(BFLOAT16)
+    assert not plan.step(grads, [], [2, 2], options * 2)
+
+
+def test_a_step_count_beyond_32_bits_is_refused(device):
+    row = types.row(4, (FLOAT32,) * 3, device)
+    with pytest.raises(RuntimeError, match=r"step is 4294967296; .* below 2\^32"):
+        run([row], 2**32)
