@@ -19,6 +19,7 @@ _SUBMODULES = frozenset(
         "bench",
         "deepspeed",
         "distributed",
+        "lightning",
         "ops",
         "optim",
         "selftest",

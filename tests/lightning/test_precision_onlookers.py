@@ -1,0 +1,205 @@
+"""Whoever may look at gradients sees, under our plugin, what Lightning's own shows, bit for bit."""
+
+from __future__ import annotations
+
+import pytest
+import straight
+import torch
+from test_precision_plugin import assert_same
+from test_precision_stock import CLIPS, STEPS
+from trainers import adam, fit, module_class
+
+from mps_ds.optim import FusedAdam
+
+SEEN_BY_MODULE = (
+    "configure_gradient_clipping",
+    "on_before_optimizer_step",
+    "on_before_zero_grad",
+    "on_train_batch_end",
+    "optimizer_step",
+    "optimizer_zero_grad",
+)
+SEEN_BY_CALLBACK = ("on_before_optimizer_step", "on_before_zero_grad", "on_train_batch_end")
+
+
+def gradients(module):
+    return [p.grad.cpu() for p in module.parameters() if p.grad is not None]
+
+
+def looking(pl, hook, seen):
+    """A hook of a LightningModule that keeps a copy of the gradients, then does what it should."""
+    stock = getattr(pl.LightningModule, hook)
+
+    def look(module, *args, **kwargs):
+        if hook == "optimizer_step":
+            stock(module, *args, **kwargs)
+            seen.append(gradients(module))
+        else:
+            seen.append(gradients(module))
+            stock(module, *args, **kwargs)
+
+    return look
+
+
+def run(lit, pl, module, fold, callbacks=(), **options):
+    plugin = lit.MixedPrecision("16-mixed", fold=fold)
+    options = {"plugins": [plugin], "callbacks": list(callbacks), **CLIPS["norm"], **options}
+    fit(pl, module, STEPS, **options)
+    return straight.params_of(module), plugin
+
+
+def same(seen, expected):
+    assert any(grads for grads in expected)
+    assert len(seen) == len(expected)
+    for grads, others in zip(seen, expected, strict=True):
+        assert_same(grads, others)
+
+
+@pytest.mark.parametrize("hook", SEEN_BY_MODULE)
+def test_a_hook_of_the_module(lit, pl, hook):
+    seen = {"never": [], "auto": []}
+    params = [
+        run(lit, pl, module_class(pl, **{hook: looking(pl, hook, seen[fold])})(), fold)[0]
+        for fold in seen
+    ]
+    same(seen["auto"], seen["never"])
+    assert_same(*params)
+
+
+@pytest.mark.parametrize("hook", SEEN_BY_CALLBACK)
+def test_a_hook_of_a_callback(lit, pl, hook):
+    seen = {"never": [], "auto": []}
+    params = []
+    for fold, grads in seen.items():
+
+        def look(self, trainer, module, *args, grads=grads):
+            grads.append(gradients(module))
+
+        callback = type("Looks", (pl.Callback,), {hook: look})()
+        params.append(run(lit, pl, module_class(pl)(), fold, [callback])[0])
+    same(seen["auto"], seen["never"])
+    assert_same(*params)
+
+
+def test_a_function_given_to_a_lambda_callback(lit, pl):
+    seen = {"never": [], "auto": []}
+    for fold, grads in seen.items():
+        callback = pl.callbacks.LambdaCallback(
+            on_before_optimizer_step=lambda _, module, __, g=grads: g.append(gradients(module))
+        )
+        run(lit, pl, module_class(pl)(), fold, [callback])
+    same(seen["auto"], seen["never"])
+
+
+def test_a_hook_that_clips_in_its_own_way(lit, pl):
+    def configure_gradient_clipping(module, optimizer, gradient_clip_val, gradient_clip_algorithm):
+        torch.nn.utils.clip_grad_value_(module.parameters(), 0.2)
+        module.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    clips = {"configure_gradient_clipping": configure_gradient_clipping}
+    params = [run(lit, pl, module_class(pl, **clips)(), f)[0] for f in ("never", "auto", "always")]
+    assert_same(params[0], params[1])
+    assert_same(params[0], params[2])
+
+
+def test_a_plugin_of_ones_own_that_clips_in_its_own_way(lit, pl):
+    called = []
+
+    def clip_grad_by_norm(plugin, optimizer, clip_val):
+        called.append(clip_val)
+
+    own = type("Own", (lit.MixedPrecision,), {"clip_grad_by_norm": clip_grad_by_norm})
+    fit(pl, module_class(pl)(), STEPS, plugins=[own("16-mixed")], **CLIPS["norm"])
+    assert called == [CLIPS["norm"]["gradient_clip_val"]] * STEPS
+
+
+def test_fold_always_shows_hooks_what_backward_left(lit, pl):
+    seen = []
+    hook = {"on_before_optimizer_step": looking(pl, "on_before_optimizer_step", seen)}
+    run(lit, pl, module_class(pl, **hook)(), "always")
+    layer = straight.model()
+    straight.loss_of(layer, straight.batches(STEPS)[: straight.BATCH]).backward()
+    assert_same(seen[0], [p.grad * 2.0**16 for p in layer.parameters()])
+
+
+class Manual:
+    """Manual optimization with a look at the gradients after each step."""
+
+    def __init__(self, pl, lit, fold, with_closure, make_optimizer=adam):
+        seen = self.seen = []
+        base = module_class(pl)
+
+        def training_step(module, batch, index):
+            optimizer = module.optimizers()
+
+            def closure():
+                optimizer.zero_grad()
+                loss = straight.loss_of(module.layer, batch)
+                module.manual_backward(loss)
+                return loss
+
+            if with_closure:
+                optimizer.step(closure=closure)
+            else:
+                closure()
+                optimizer.step()
+            seen.append(gradients(module))
+
+        self.module = type("Manual", (base,), {"training_step": training_step})(make_optimizer)
+        self.module.automatic_optimization = False
+        plugin = lit.MixedPrecision("16-mixed", fold=fold)
+        self.trainer = fit(pl, self.module, STEPS, plugins=[plugin])
+        self.params = straight.params_of(self.module)
+
+
+@pytest.mark.parametrize("with_closure", [False, True])
+def test_manual_optimization(lit, pl, with_closure):
+    stock, ours, folded = (
+        Manual(pl, lit, fold, with_closure) for fold in ("never", "auto", "always")
+    )
+    same(ours.seen, stock.seen)
+    assert_same(ours.params, stock.params)
+    assert_same(folded.params, stock.params)
+    same(folded.seen, [[2.0**16 * g for g in grads] for grads in stock.seen])
+
+
+def torch_adamw(params):
+    return torch.optim.AdamW(params, lr=straight.LR)
+
+
+def with_step_hook(params):
+    optimizer = FusedAdam(params, lr=straight.LR)
+    optimizer.register_step_pre_hook(lambda *_: None)
+    return optimizer
+
+
+class OwnStep(FusedAdam):
+    def step(self, closure=None, **kwargs):
+        assert "scaler" not in kwargs
+        return super().step(closure, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("make_optimizer", "why"),
+    [
+        (torch_adamw, "the optimizer is AdamW, not mps_ds.optim.FusedAdam"),
+        (with_step_hook, "the optimizer has step hooks"),
+        (lambda params: OwnStep(params, lr=straight.LR), "OwnStep overrides FusedAdam.step"),
+    ],
+)
+def test_other_optimizers_take_lightnings_own_step(lit, pl, told, make_optimizer, why):
+    params = []
+    for fold in ("never", "auto"):
+        params.append(run(lit, pl, module_class(pl)(make_optimizer), fold)[0])
+        assert len(told()) == (fold == "auto")  # once, not at every step
+    assert told()[0].startswith(f"mps_ds: Lightning's own step is taken: {why}")
+    assert_same(*params)
+
+
+def test_what_makes_the_plugin_write_gradients_is_told(lit, pl, told):
+    hook = {"on_before_zero_grad": lambda *_: None}
+    run(lit, pl, module_class(pl, **hook)(), "auto")
+    assert told() == [
+        "mps_ds: gradients are unscaled and clipped before the step, for "
+        "Straight.on_before_zero_grad"
+    ]

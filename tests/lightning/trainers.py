@@ -1,0 +1,62 @@
+"""Lightning modules and Trainers for tests, of either distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import straight
+import torch
+
+from mps_ds.optim import FusedAdam
+
+QUIET: dict[str, Any] = {
+    "devices": 1,
+    "logger": False,
+    "enable_checkpointing": False,
+    "enable_progress_bar": False,
+    "enable_model_summary": False,
+}
+
+
+def adam(params: Any) -> torch.optim.Optimizer:
+    return FusedAdam(params, lr=straight.LR)
+
+
+def module_class(pl: Any, **methods: Callable[..., Any]) -> Any:
+    """A LightningModule class on `straight`'s model, with methods of a test's own."""
+
+    class Straight(pl.LightningModule):  # type: ignore[misc]
+        def __init__(self, make_optimizer: Callable[[Any], Any] = adam) -> None:
+            super().__init__()
+            self.layer = straight.model()
+            self.make_optimizer = make_optimizer
+            self.losses: list[torch.Tensor] = []
+            self.ran_in: set[tuple[str, torch.dtype]] = set()
+            self.layer.register_forward_hook(self._look)
+
+        def _look(self, layer: torch.nn.Module, _: Any, output: torch.Tensor) -> None:
+            self.ran_in.add((output.device.type, output.dtype))
+
+        def training_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
+            loss = straight.loss_of(self.layer, batch)
+            self.losses.append(loss.detach())
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return self.make_optimizer(self.parameters())
+
+    return type("Straight", (Straight,), methods)
+
+
+def fit(pl: Any, module: Any, steps: int = 6, accelerator: Any = "mps", **options: Any) -> Any:
+    """Train over `steps` batches, and return the Trainer."""
+    ckpt_path = options.pop("ckpt_path", None)
+    settings = {**QUIET, "accelerator": accelerator, "max_epochs": 1, **options}
+    trainer = pl.Trainer(**settings)
+    trainer.fit(module, straight.loader(steps), ckpt_path=ckpt_path)
+    return trainer
+
+
+def losses(module: Any) -> list[float]:
+    return [float(loss) for loss in module.losses]
