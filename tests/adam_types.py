@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import pytest
 import torch
 from adam_reference import HALF_ULP, Options, Values, adam
-
-from mps_ds.ops import adam_
 
 FLOAT32, FLOAT16, BFLOAT16 = torch.float32, torch.float16, torch.bfloat16
 TYPES = (FLOAT32, FLOAT16, BFLOAT16)
@@ -27,16 +24,8 @@ COMBINATIONS = [
 ]
 
 
-CHUNK = 1536  # ADAM_CHUNK of csrc/mps/kernels/adam_tables.h
-
-needs_mps = pytest.mark.skipif(not torch.backends.mps.is_available(), reason="compares two devices")
-
-
 def combination_id(combination) -> str:
     return "-".join(str(dtype).removeprefix("torch.") for dtype in combination)
-
-
-every_combination = pytest.mark.parametrize("combination", COMBINATIONS, ids=combination_id)
 
 
 @dataclass
@@ -131,23 +120,3 @@ def _plain_allowed(want, options: Options) -> Values:
     param = update * ((5 + 6 + 2 + 3) * HALF_ULP + root)
     floor = 2.0**-126
     return Values(param + floor, mean + floor, square + floor)
-
-
-def run(rows, step=1, **options):
-    """One call for all rows."""
-    names = {"max_exp_avg_sq": "max_exp_avg_sqs", "copy": "copies"}
-    extra = {names[name]: [r.extra[name] for r in rows] for name in rows[0].extra}
-    adam_(
-        [r.param for r in rows],
-        [r.grad for r in rows],
-        [r.exp_avg for r in rows],
-        [r.exp_avg_sq for r in rows],
-        step,
-        **{"lr": 1e-2, **options},
-        **extra,
-    )
-
-
-def assert_same_bits(some, others):
-    for a, b in zip(some, others, strict=True):
-        np.testing.assert_array_equal(bits(a), bits(b))

@@ -5,7 +5,8 @@ import re
 import adam_types as types
 import pytest
 import torch
-from adam_types import BFLOAT16, FLOAT16, FLOAT32, assert_same_bits, needs_mps, run
+from adam_calls import assert_same_bits, needs_mps, run
+from adam_types import BFLOAT16, FLOAT16, FLOAT32
 
 from mps_ds.ops import adam_
 

@@ -4,17 +4,9 @@ import adam_types as types
 import numpy as np
 import pytest
 import torch
+from adam_calls import CHUNK, assert_same_bits, every_combination, needs_mps, run
 from adam_reference import Options
-from adam_types import (
-    BFLOAT16,
-    CHUNK,
-    FLOAT16,
-    FLOAT32,
-    assert_same_bits,
-    every_combination,
-    needs_mps,
-    run,
-)
+from adam_types import BFLOAT16, FLOAT16, FLOAT32
 
 
 @every_combination

@@ -4,13 +4,9 @@ import adam_types as types
 import numpy as np
 import pytest
 import torch
+from adam_calls import assert_same_bits
 from adam_reference import Options
-from adam_types import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    assert_same_bits,
-)
+from adam_types import BFLOAT16, FLOAT16, FLOAT32
 
 from mps_ds.ops import multi_tensor_adam
 

@@ -4,13 +4,8 @@ import adam_types as types
 import numpy as np
 import pytest
 import torch
-from adam_types import (
-    BFLOAT16,
-    FLOAT16,
-    FLOAT32,
-    assert_same_bits,
-    run,
-)
+from adam_calls import assert_same_bits, run
+from adam_types import BFLOAT16, FLOAT16, FLOAT32
 
 
 def philox(counter, key):
