@@ -41,14 +41,6 @@ Table table_of(const ScaleRequest& request, RowBuffers& buffers) {
   return table;
 }
 
-std::vector<RowChunk> chunks_of(const Table& table) {
-  std::vector<RowChunk> chunks;
-  for (size_t row = 0; row < table.rows().size(); ++row)
-    for (uint64_t index = 0; index * SCALE_CHUNK < table.rows()[row].numel; ++index)
-      chunks.push_back({static_cast<uint32_t>(row), static_cast<uint32_t>(index)});
-  return chunks;
-}
-
 id<MTLComputePipelineState> pipeline_of(const ScaleRequest& request, const Table& table) {
   std::vector<uint32_t> constants(3, SCALE_ANY_TYPE);
   for (uint32_t k = 0; table.one_type() && k < constants.size(); ++k)
@@ -68,7 +60,7 @@ class ScaleDispatch {
     if (request.a_tensor) a_at_.emplace(*request.a_tensor);
     if (request.found_inf) found_at_.emplace(*request.found_inf);
     const Table table = table_of(request, held_->buffers);
-    const std::vector<RowChunk> chunks = chunks_of(table);
+    const std::vector<RowChunk> chunks = table.chunks(SCALE_CHUNK);
     chunk_count_ = chunks.size();
     Upload upload;
     rows_at_ = upload.append(table.rows());

@@ -93,6 +93,15 @@ class TensorTable {
     rows_.push_back(row);
   }
 
+  // The rows in pieces of `span` elements, one threadgroup's work each.
+  std::vector<RowChunk> chunks(uint64_t span) const {
+    std::vector<RowChunk> chunks;
+    for (size_t row = 0; row < rows_.size(); ++row)
+      for (uint64_t index = 0; index * span < rows_[row].numel; ++index)
+        chunks.push_back({static_cast<uint32_t>(row), static_cast<uint32_t>(index)});
+    return chunks;
+  }
+
   const std::vector<TensorRow<N>>& rows() const { return rows_; }
   const std::vector<TensorDim<N>>& dims() const { return dims_; }
   bool all_wide() const { return all_wide_; }

@@ -44,14 +44,15 @@ def _bump_versions(op: torch._ops.OpOverload) -> None:
     _library.impl(op, kernel, "ADInplaceOrView")  # type: ignore[no-untyped-call]
 
 
+def writes_in_place(*names: str) -> None:
+    """Complete operators that write to their arguments and return nothing.
+
+    Called by the module that holds their Python side.
+    """
+    for name in names:
+        op = getattr(torch.ops.mps_ds, name).default
+        _bump_versions(op)
+        _fakes.writes_only(op)
+
+
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
-for _name in (
-    "adam_",
-    "multi_tensor_unscale_",
-    "multi_tensor_scale_",
-    "multi_tensor_axpby_",
-    "_multiply_",
-):
-    _op = getattr(torch.ops.mps_ds, _name).default
-    _bump_versions(_op)
-    _fakes.writes_only(_op)

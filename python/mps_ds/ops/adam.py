@@ -10,9 +10,11 @@ from typing import SupportsIndex
 import torch
 from torch import Tensor
 
-from .. import _native as _native
+from .. import _native
 
 _Scalar = float | Tensor
+
+_native.writes_in_place("adam_")
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .. import _fakes, _native
+from .. import _native
 from ._on_host import OnHost
 
 __all__ = [
@@ -28,9 +28,7 @@ __all__ = [
 
 _logger = logging.getLogger(__name__)
 
-for _op in (torch.ops.mps_ds.cpu_adam_.default, torch.ops.mps_ds.cpu_adam_rollback_.default):
-    _native._bump_versions(_op)
-    _fakes.writes_only(_op)
+_native.writes_in_place("cpu_adam_", "cpu_adam_rollback_")
 
 
 @torch.no_grad()

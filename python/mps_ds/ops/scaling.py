@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .. import _native as _native
+from .. import _native
+
+_native.writes_in_place(
+    "multi_tensor_unscale_", "multi_tensor_scale_", "multi_tensor_axpby_", "_multiply_"
+)
 
 
 @torch.no_grad()
