@@ -50,16 +50,17 @@ KNOWN = {
 }
 
 
-def environment(processes: int) -> dict[str, str]:
+def environment(processes: int, accelerator: str) -> dict[str, str]:
     """Ours, and what makes every process of the harness use the layer."""
     here = Path(__file__).resolve().parent
-    told = dict(os.environ)
-    told["DS_ACCELERATOR"] = "mps"
-    told["MPS_DS_DEEPSPEED"] = "1"
+    told = {k: v for k, v in os.environ.items() if k not in ("MPS_DS_DEEPSPEED", "MPS_DS_SOFT")}
+    told["DS_ACCELERATOR"] = accelerator
     told["MPS_DS_UPSTREAM_PROCESSES"] = str(processes)
     told.setdefault("OMP_NUM_THREADS", "1")
-    if sys.platform != "darwin":
-        told["MPS_DS_SOFT"] = "1"
+    if accelerator == "mps":
+        told["MPS_DS_DEEPSPEED"] = "1"
+        if sys.platform != "darwin":
+            told["MPS_DS_SOFT"] = "1"
     told["PYTHONPATH"] = os.pathsep.join([str(here), *filter(None, [told.get("PYTHONPATH")])])
     return told
 
@@ -75,7 +76,7 @@ def run(checkout: Path, target: str, arguments: argparse.Namespace, report: Path
     pytest = subprocess.Popen(
         command,
         cwd=checkout / "tests",
-        env=environment(arguments.processes),
+        env=environment(arguments.processes, arguments.accelerator),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -113,6 +114,12 @@ def main() -> int:
     )
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument(
+        "--accelerator",
+        choices=("mps", "cpu"),
+        default="mps",
+        help="cpu: DeepSpeed without this package, to see whether a failure is its own",
+    )
     parser.add_argument("--only", help="pytest's -k")
     parser.add_argument("--files", nargs="*", default=FILES, help="below tests/unit")
     parser.add_argument("--minutes", type=float, default=120, help="limit of each file")
