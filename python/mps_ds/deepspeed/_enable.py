@@ -110,7 +110,7 @@ def _refuse_engines(call: str) -> None:
 
     def exists() -> bool:
         # By type: isinstance() would wake lazy objects, which warn or import.
-        return any(issubclass(type(thing), engine) for thing in gc.get_objects())
+        return any(issubclass(kind, engine) for kind in set(map(type, gc.get_objects())))
 
     if not exists():
         return

@@ -11,7 +11,6 @@ import ast
 import functools
 import hashlib
 import importlib
-import inspect
 import os
 import warnings
 from collections.abc import Callable
@@ -123,9 +122,10 @@ TABLE = (
 
 
 @functools.cache
-def _definitions(module: str) -> tuple[str, ast.Module]:
-    source = inspect.getsource(importlib.import_module(module))
-    return source, ast.parse(source)
+def _definitions(module: str) -> tuple[list[str], ast.Module]:
+    found: Any = importlib.import_module(module)
+    source = found.__loader__.get_source(module) or ""
+    return source.splitlines(keepends=True), ast.parse(source)
 
 
 @functools.cache
@@ -135,16 +135,18 @@ def digest(module: str, name: str) -> str:
     Read from the module: what decorators leave in the place of a function has other source.
     """
     try:
-        source, node = _definitions(module)
+        lines, node = _definitions(module)
     except (ImportError, OSError, SyntaxError):
         return ""
-    found: ast.AST = node
+    found: Any = node
     for part in name.split("."):
         inner = [n for n in getattr(found, "body", []) if getattr(n, "name", None) == part]
         if len(inner) != 1:
             return ""
         found = inner[0]
-    segment = ast.get_source_segment(source, found) or ""
+    # As ast.get_source_segment, which divides all of the source into lines for each call. Nothing
+    # stands before or after a definition on its lines but what it is indented by.
+    segment = "".join(lines[found.lineno - 1 : found.end_lineno]).strip()
     return hashlib.sha256(segment.encode()).hexdigest()[:16]
 
 
