@@ -10,7 +10,7 @@ Parallel with it. After :func:`enable` they work, `torch.distributed`'s own func
     torch.distributed.all_reduce(torch.ones(4, device="mps"))
 
 Where the tensors are in Shared storage, gloo works on their memory and nothing is copied
-(:func:`mps_ds.unified.cpu_view`), so outputs may be views of inputs as on the CPU. Where they are
+(:func:`mps_ds.unified.cpu_views`), so outputs may be views of inputs as on the CPU. Where they are
 in Private storage (PyTorch 2.11 and older) they are copied. docs/unified_memory.md says what a
 collective waits for.
 """
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .unified import cpu_view, is_shared
+from .unified import cpu_views, is_shared
 
 __all__ = ["disable", "enable", "is_enabled"]
 
@@ -124,8 +124,9 @@ def _collective(op: torch._ops.OpOverload, *args: Any) -> Any:
     tensors = [tensor for arg in args for tensor in _tensors(arg) if tensor.device.type == "mps"]
     if not all(map(is_shared, tensors)):
         return _with_copies(op, args)
-    # As in PyTorch's own collectives, autograd is not told of what they write.
-    on_cpu = op(*(_map(partial(cpu_view, writes=False), arg) for arg in args))
+    # One wait for all. As in PyTorch's own collectives, autograd is not told of what they write.
+    views = iter(cpu_views(tensors, writes=False))
+    on_cpu = op(*[_map(lambda _: next(views), arg) for arg in args])
     return _results(op, args, on_cpu, wrap=_is_async(op, args))
 
 

@@ -25,7 +25,7 @@ def run(name: str, device: str) -> list[torch.Tensor] | str:
 def main(rank: int, world: int, store: str, results: str, storage: str) -> None:
     if storage == "private":  # as with PyTorch 2.11 and older, where the CPU cannot reach a tensor
         mps_ds.distributed.is_shared = lambda tensor: False
-        unified.cpu_view = mps_ds.distributed.cpu_view = None
+        unified.cpu_views = mps_ds.distributed.cpu_views = None
     dist.init_process_group(
         "gloo",
         init_method=f"file://{store}",

@@ -117,6 +117,26 @@ def test_enable_and_disable(group) -> None:
             dist.all_reduce(x)
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="the software device counts waits")
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of the coalesced ones
+def test_a_collective_waits_once_for_all_of_its_tensors(group) -> None:
+    from mps_ds import softmps
+
+    mps_ds.distributed.enable()
+    tensors = [torch.full((2,), float(i), device="mps") for i in range(5)]
+    for collective in (
+        lambda: dist.all_reduce(tensors[0]),
+        lambda: dist.all_reduce_coalesced(tensors),
+        lambda: dist.all_gather([tensors[0]], tensors[1]),
+        lambda: dist.all_gather_coalesced([tensors[:2]], tensors[2:4]),
+        lambda: dist.all_to_all(tensors[:1], tensors[1:2]),
+    ):
+        with softmps.count() as counted:
+            collective()
+        assert counted.waits == 1
+    assert [t.tolist()[0] for t in tensors] == [3.0, 3.0, 2.0, 3.0, 4.0]
+
+
 def test_a_backend_for_mps_alone(tmp_path) -> None:
     """What init_process_group() without a backend chooses on a Mac."""
     mps_ds.distributed.enable()
