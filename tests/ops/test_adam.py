@@ -120,6 +120,16 @@ def test_squares_that_alone_would_overflow_or_vanish(device, magnitude):
     check(device, arrays, 1, Options())
 
 
+@pytest.mark.parametrize("exponent", [-46, -42, -38])
+def test_low_halves_of_small_means_of_squares_that_are_flushed(device, exponent):
+    # Squares of about 2^-92, 2^-84 and 2^-76: attention key biases have such gradients.
+    arrays = random_arrays(100_000, 5)
+    arrays[1] *= np.float32(2.0**exponent)
+    arrays[2] *= np.float32(2.0**exponent)
+    arrays[3] *= np.float32(0.1 * 2.0 ** (2 * exponent))
+    check(device, arrays, 4, Options())
+
+
 def test_subnormals_are_kept_or_flushed_but_never_garbage(device):
     arrays = random_arrays(1000, 3)
     arrays[1] *= np.float32(1e-41)

@@ -19,6 +19,8 @@ PAIR = 2.0**-18
 """Error of calculating with pairs of floats, in ulp of the largest term."""
 SMALLEST_NORMAL = 2.0**-126
 """Apple GPUs flush what is smaller to zero."""
+FLUSHED = 10 * SMALLEST_NORMAL
+"""What a result may lose by it: a low half comes of up to ten operations, each flushed."""
 
 
 @dataclass(frozen=True)
@@ -96,14 +98,15 @@ def adam(before: Values, grad: Array, step: int, options: Options) -> Step:
     largest_param = np.maximum(np.abs(kept), factor * largest_avg)
     # Flushing subnormals loses the low halves of small means of squares, and with them some
     # roundings of the update; and a mean below the smallest normal number entirely.
-    flushed = np.where(new_avg_sq < 2.0**-100, 4 * HALF_ULP * factor * largest_avg, 0.0)
+    share = FLUSHED / 2 / np.maximum(new_avg_sq, 2.0**-100)  # of its root
+    flushed = np.where(new_avg_sq < 2.0**-100, 4 * HALF_ULP, share) * factor * largest_avg
     flushed += SMALLEST_NORMAL * lr / o.eps if o.eps else 0.0
 
     values = Values(new_param, new_avg, new_avg_sq)
     terms = (largest_param, largest_avg, largest_avg_sq)
     largest = Values(*map(np.maximum, terms, map(np.abs, values)))
     rounded = [
-        0.5 * ulp(value) + PAIR * ulp(term) + SMALLEST_NORMAL
+        0.5 * ulp(value) + PAIR * ulp(term) + FLUSHED
         for value, term in zip(values, largest, strict=True)
     ]
     return Step(values, largest, Values(rounded[0] + flushed, *rounded[1:]))
