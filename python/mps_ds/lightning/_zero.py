@@ -1,0 +1,147 @@
+"""Lightning's DeepSpeed strategies on mps.
+
+Lightning has two, for Trainer and for Fabric, in each of its distributions. :class:`ZeroOnMPS` goes
+before one of them and answers what it refuses or assumes: a CUDA accelerator, a device of its own
+for each process of a machine, processes that Lightning starts itself.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from typing import Any, ClassVar
+
+import torch
+
+DEEPSPEED_BUCKET = 500_000_000  # DeepSpeed's reduce_bucket_size where a config has none
+
+
+class ZeroOnMPS:
+    """Mixed in before a DeepSpeedStrategy of Lightning."""
+
+    stock: ClassVar[Any]  # the DeepSpeedStrategy it is mixed in before
+
+    # Of DeepSpeedStrategy.
+    cluster_environment: Any
+    config: Any
+    num_nodes: int
+    parallel_devices: list[torch.device] | None
+    world_size: int
+
+    def __init__(
+        self, *args: Any, overlap_comm: bool = False, config: Any = None, **options: Any
+    ) -> None:
+        """As the DeepSpeedStrategy, after :func:`mps_ds.deepspeed.enable`.
+
+        Args:
+            args: of DeepSpeedStrategy.
+            overlap_comm: off, other than in Lightning: a Mac has one queue, in order, so there is
+                nothing to overlap with, and DeepSpeed would keep a second buffer of gradients.
+            config: of DeepSpeedStrategy: a DeepSpeed configuration, or the path of one.
+            options: of DeepSpeedStrategy.
+
+        Raises:
+            ImportError: deepspeed is not installed.
+            RuntimeError: there is no mps device, or a DeepSpeed engine was made before.
+        """
+        _enable_deepspeed(type(self).__name__)
+        # Lightning writes into it, and a registered one is for many Trainers.
+        config = copy.deepcopy(config) if isinstance(config, dict) else config
+        super().__init__(  # type: ignore[call-arg]
+            *args, overlap_comm=overlap_comm, config=config, **options
+        )
+
+    @property
+    def root_device(self) -> torch.device:
+        """The one device, whatever the rank: processes of one Mac share its GPU."""
+        assert self.parallel_devices is not None
+        return self.parallel_devices[0]
+
+    @property
+    def num_processes(self) -> int:
+        """Processes of this machine.
+
+        Lightning counts devices, and `devices` is 1 on mps. What torchrun has started counts here.
+        """
+        environment = self.cluster_environment
+        if environment is not None and environment.creates_processes_externally:
+            return max(1, int(environment.world_size()) // self.num_nodes)
+        return 1
+
+    def setup_environment(self) -> None:
+        """Check the device and join the processes.
+
+        Raises:
+            RuntimeError: the accelerator is not mps, or the environment tells of other processes
+                than Lightning does.
+        """
+        if self.root_device.type != "mps":
+            raise RuntimeError(
+                f"{type(self).__name__} is for accelerator='mps', and the device is "
+                f"{self.root_device}: pass accelerator='mps', devices=1, or choose another strategy"
+            )
+        started = os.environ.get("WORLD_SIZE", str(self.world_size))
+        if started != str(self.world_size):
+            raise RuntimeError(
+                f"WORLD_SIZE={started} in the environment, but Lightning sees {self.world_size} "
+                "process(es). Start several with: torchrun --nproc-per-node N script.py, and leave "
+                "devices=1"
+            )
+        # The stock one refuses all but CUDA.
+        super(self.stock, self).setup_environment()  # type: ignore[misc]
+
+    def cap_bucket(self, model: torch.nn.Module) -> None:
+        """Let the buffer that gradients are reduced in be no larger than all gradients.
+
+        DeepSpeed allocates it in full for each backward pass: 800 MB as Lightning sets it.
+        """
+        zero = self.config.get("zero_optimization")
+        elements = sum(
+            getattr(param, "ds_numel", param.numel())  # ZeRO 3 leaves no elements in the param
+            for param in model.parameters()
+            if param.requires_grad
+        )
+        if zero and elements:
+            given = int(zero.get("reduce_bucket_size", DEEPSPEED_BUCKET))
+            zero["reduce_bucket_size"] = min(given, elements)
+
+
+class ZeroOfTrainer(ZeroOnMPS):
+    """DeepSpeed's ZeRO on mps for Trainer: Lightning's DeepSpeedStrategy, and its arguments."""
+
+    def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:
+        # An earlier run has moved the module to the CPU. DeepSpeed brings a module back, but not
+        # the params that ZeRO 3 keeps whole.
+        return model.to(self.root_device)
+
+    def _setup_model_and_optimizer(self, model: torch.nn.Module, *args: Any, **more: Any) -> Any:
+        self.cap_bucket(model)
+        return super()._setup_model_and_optimizer(model, *args, **more)  # type: ignore[misc]
+
+    def backward(self, closure_loss: torch.Tensor, optimizer: Any, *args: Any, **more: Any) -> Any:
+        """Let DeepSpeed go backward, without a division by `accumulate_grad_batches`.
+
+        Lightning has divided the loss by it already (2.6), and both together train on gradients
+        that are too small by that factor: Adam hides it, clipping does not.
+        """
+        more.setdefault("scale_wrt_gas", False)
+        return super().backward(closure_loss, optimizer, *args, **more)  # type: ignore[misc]
+
+
+class ZeroOfFabric(ZeroOnMPS):
+    """DeepSpeed's ZeRO on mps for Fabric: Lightning's DeepSpeedStrategy, and its arguments."""
+
+    def _initialize_engine(self, model: torch.nn.Module, *args: Any, **more: Any) -> Any:
+        self.cap_bucket(model)
+        return super()._initialize_engine(model, *args, **more)  # type: ignore[misc]
+
+
+def _enable_deepspeed(what: str) -> None:
+    if not torch.backends.mps.is_available():
+        raise RuntimeError(
+            f"{what} needs an mps device, and this process has none. "
+            "`python -m mps_ds.selftest` says why; on Linux, MPS_DS_SOFT=1 gives a software one"
+        )
+    from mps_ds import deepspeed
+
+    deepspeed.enable()

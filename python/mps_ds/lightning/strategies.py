@@ -1,0 +1,85 @@
+"""ZeRO strategies on mps, by name: ``Trainer(accelerator="mps", strategy="mps_zero2")``.
+
+Names, because Lightning refuses instances of parallel strategies on mps. Nothing here imports
+deepspeed: the strategy does, when a Trainer or a Fabric asks for it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ._family import Family, derive
+from ._zero import ZeroOfFabric, ZeroOfTrainer
+
+BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
+    "mps_zero1": ("ZeRO 1 on mps: optimizer states in shards", {"stage": 1}),
+    "mps_zero2": ("ZeRO 2 on mps: gradients in shards too", {"stage": 2}),
+    "mps_zero2_offload": (
+        "ZeRO 2 on mps with the optimizer's step on the CPU",
+        {"stage": 2, "offload_optimizer": True},
+    ),
+    "mps_zero3": ("ZeRO 3 on mps: params in shards too", {"stage": 3}),
+}
+# Lightning takes a name with one of these in it for a strategy of its own, and refuses it on mps.
+REFUSED_BY_LIGHTNING = ("deepspeed", "ddp", "dp")
+
+_own: dict[str, tuple[str, dict[str, Any]]] = {}  # what register_strategy was given
+_registries: list[tuple[Any, type]] = []  # registries of Lightning, and the strategy for each
+
+
+@cache
+def build(family: Family) -> dict[str, type]:
+    """The strategies of one distribution of Lightning, by their public names."""
+    stock = family.of_fabric("strategies.deepspeed").DeepSpeedStrategy
+    classes = {"FabricZeroStrategy": _derive("FabricZeroStrategy", ZeroOfFabric, stock)}
+    if family.trainer is not None:
+        stock = family.of_trainer("strategies.deepspeed").DeepSpeedStrategy
+        classes["ZeroStrategy"] = _derive("ZeroStrategy", ZeroOfTrainer, stock)
+    return classes
+
+
+def _derive(name: str, mixin: Any, stock: Any) -> type:
+    strategy: Any = derive(name, mixin, stock)
+    strategy.stock = stock
+    return strategy  # type: ignore[no-any-return]
+
+
+def register(family: Family) -> None:
+    """Register all names with a distribution's Trainer and Fabric. A second call does nothing."""
+    classes = build(family)
+    registries = [(family.of_fabric("strategies").STRATEGY_REGISTRY, classes["FabricZeroStrategy"])]
+    if family.trainer is not None:
+        registry = family.of_trainer("strategies").StrategyRegistry
+        registries.append((registry, classes["ZeroStrategy"]))
+    for registry, strategy in registries:
+        if any(registry is known for known, _ in _registries):
+            continue
+        for name, (description, options) in {**BUILT_IN, **_own}.items():
+            registry.register(name, strategy, description=description, **options)
+        _registries.append((registry, strategy))
+
+
+def register_strategy(name: str, description: str = "", **options: Any) -> None:
+    """Register a ZeRO strategy of your own under a name, for Trainer and Fabric.
+
+    Args:
+        name: what to pass as `strategy=`. A name that you have registered before is replaced.
+        description: for those who list the registry.
+        options: arguments of Lightning's DeepSpeedStrategy, such as `stage`, `offload_optimizer`,
+            `loss_scale`, or `config`, a DeepSpeed configuration.
+
+    Raises:
+        ValueError: a name that Lightning would not find or would refuse on mps, or that another
+            strategy has. Nothing is registered then.
+    """
+    if name != name.lower():
+        raise ValueError(f"name={name!r}: Lightning looks names up in lower case")
+    for word in REFUSED_BY_LIGHTNING:
+        if word in name:
+            raise ValueError(f"name={name!r}: Lightning refuses names with {word!r} in it on mps")
+    if name not in _own and any(name in registry for registry, _ in _registries):
+        raise ValueError(f"name={name!r}: there is a strategy of that name already")
+    _own[name] = (description, options)
+    for registry, strategy in _registries:
+        registry.register(name, strategy, description=description, override=True, **options)
