@@ -26,7 +26,7 @@ extensions = [
 root_doc = "docs/index"
 include_patterns = [
     "*.md",
-    *(f"{folder}/**.md" for folder in ("docs", "benchmarks", "third_party")),
+    *(f"{folder}/**.md" for folder in ("docs", "examples", "benchmarks", "third_party")),
 ]
 exclude_patterns = [".*", "build", "dist", "csrc", "python", "tests"]
 

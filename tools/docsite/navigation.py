@@ -60,6 +60,18 @@ SECTIONS = {
     ],
 }
 
+# Where a page's own title does not tell it from others.
+TITLES = {
+    "README": "README: figures, what ran where",
+    "third_party/softmetal/README": "Sources of softmetal",
+    "third_party/softmetal/msl/README": "Sources of its shading language",
+    "third_party/softmps/README": "Sources of softmps",
+}
+
+
+def _entry(page: str) -> str:
+    return f"{TITLES[page]} </{page}>" if page in TITLES else f"/{page}"
+
 
 def toctree(caption: str, pages: list[str]) -> str:
     """The directive of one section."""
@@ -70,7 +82,7 @@ def _append(app: Sphinx, docname: str, content: list[str]) -> None:
     if docname != app.config.root_doc:
         return
     for caption, pages in SECTIONS.items():
-        there = [f"/{page}" for page in pages if Path(app.srcdir, f"{page}.md").exists()]
+        there = [_entry(page) for page in pages if Path(app.srcdir, f"{page}.md").exists()]
         if there:
             content[0] += f"\n\n{toctree(caption, there)}\n"
 
