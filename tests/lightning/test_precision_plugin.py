@@ -132,7 +132,7 @@ def test_an_optimizer_that_handles_scaling_may_be_clipped(lit, pl):
     """Lightning's plugin refuses that; ours has no use for the flag."""
 
     def handles(params):
-        return FusedAdam(params, lr=straight.LR, step_supports_amp_scaling=True)
+        return FusedAdam(params, lr=straight.LR, capturable=True, step_supports_amp_scaling=True)
 
     with pytest.raises(RuntimeError, match="does not allow for gradient clipping"):
         fit(pl, module_class(pl)(handles), STEPS, precision="16-mixed", **CLIPS["norm"])

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 import straight
 import torch
-from trainers import fit, losses, module_class
+from trainers import fit, losses, module_class, plain_adam
 
 STEPS = 6
 # Below all norms, and between the smallest and the largest gradient.
@@ -53,7 +53,7 @@ def check(module, judge, precision, clip, accumulate=1):
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("precision", UNITS)
 def test_it_trains_as_with_torchs_adamw_on_the_cpu(pl, judge, precision, clip):
-    module = module_class(pl)()
+    module = module_class(pl)(plain_adam)
     fit(pl, module, STEPS, precision=precision, **CLIPS[clip])
     assert module.ran_in == {("mps", DTYPES[precision])}
     check(module, judge, precision, clip)
@@ -70,8 +70,32 @@ def test_the_bound_tells_clipping_and_accumulation_apart(judge):
 
 @pytest.mark.parametrize("precision", UNITS)
 def test_it_accumulates(pl, judge, precision):
-    module = module_class(pl)()
+    module = module_class(pl)(plain_adam)
     options = {**CLIPS["norm"], "accumulate_grad_batches": 2}
     trainer = fit(pl, module, STEPS, precision=precision, **options)
     assert trainer.global_step == STEPS // 2
     check(module, judge, precision, "norm", accumulate=2)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-true"])
+def test_it_takes_an_accelerator_instance(pl, precision):
+    by_name, by_instance = module_class(pl)(), module_class(pl)()
+    fit(pl, by_name, STEPS, precision=precision)
+    accelerator = pl.accelerators.MPSAccelerator()
+    fit(pl, by_instance, STEPS, accelerator=accelerator, precision=precision)
+    assert by_instance.ran_in == by_name.ran_in
+    assert losses(by_instance) == losses(by_name)
+
+
+@pytest.mark.parametrize("precision", ["16-mixed", "bf16-mixed"])
+@pytest.mark.filterwarnings("ignore")  # of CUDA, which Lightning takes the instance for
+def test_with_an_accelerator_instance_lightning_does_not_mix_but_our_plugin_does(
+    lit, pl, precision
+):
+    """docs/lightning.md warns of it. If the first half fails, Lightning has become better."""
+    stock, ours = module_class(pl)(), module_class(pl)()
+    accelerator = pl.accelerators.MPSAccelerator()
+    fit(pl, stock, STEPS, accelerator=accelerator, precision=precision)
+    assert stock.ran_in == {("mps", torch.float32)}
+    fit(pl, ours, STEPS, accelerator=accelerator, plugins=[lit.MixedPrecision(precision)])
+    assert ours.ran_in == {("mps", DTYPES[precision])}

@@ -20,6 +20,15 @@ QUIET: dict[str, Any] = {
 
 
 def adam(params: Any) -> torch.optim.Optimizer:
+    """With step counts on the device, where a folded step under a scaler has them anyway.
+
+    From counts on the host, bias corrections may round to other last bits.
+    """
+    return FusedAdam(params, lr=straight.LR, capturable=True)
+
+
+def plain_adam(params: Any) -> torch.optim.Optimizer:
+    """As most people make it."""
     return FusedAdam(params, lr=straight.LR)
 
 
@@ -50,11 +59,12 @@ def module_class(pl: Any, **methods: Callable[..., Any]) -> Any:
 
 
 def fit(pl: Any, module: Any, steps: int = 6, accelerator: Any = "mps", **options: Any) -> Any:
-    """Train over `steps` batches, and return the Trainer."""
+    """Train over `steps` batches, or over `loader`, and return the Trainer."""
     ckpt_path = options.pop("ckpt_path", None)
+    loader = options.pop("loader", straight.loader(steps))
     settings = {**QUIET, "accelerator": accelerator, "max_epochs": 1, **options}
     trainer = pl.Trainer(**settings)
-    trainer.fit(module, straight.loader(steps), ckpt_path=ckpt_path)
+    trainer.fit(module, loader, ckpt_path=ckpt_path)
     return trainer
 
 
