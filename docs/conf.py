@@ -30,7 +30,7 @@ include_patterns = [
 ]
 exclude_patterns = [".*", "build", "dist", "csrc", "python", "tests"]
 
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["dollarmath", "html_image"]
 myst_heading_anchors = 4  # as GitHub's
 
 default_role = "code"  # single backticks in docstrings

@@ -52,8 +52,8 @@ def _link_problem(root: Path, page: Path, target: str) -> str | None:
     file = (page.parent / unquote(path)).resolve() if path else page
     if not file.is_relative_to(root):
         return f"{target} leads out of the repository"
-    if not file.is_file():
-        return f"{target}: there is no such file"
+    if not file.exists():
+        return f"{target}: there is no such file or folder"
     if not anchor:
         return None
     if file.suffix != ".md":

@@ -53,6 +53,7 @@ SECTIONS = {
         "docs/reference/unified",
         "docs/reference/distributed",
         "docs/reference/lightning",
+        "docs/reference/huggingface",
         "docs/reference/deepspeed",
         "docs/reference/bench",
         "docs/reference/softmps",

@@ -35,12 +35,16 @@ def lexer_of(path: Path) -> str | None:
 
 
 class SourceLinks(SphinxTransform):
-    """Download references to text files become links to their pages."""
+    """Links to text files lead to their pages, those to a folder to its README if it has one."""
 
     default_priority = 100  # before Sphinx collects what is to be downloaded
 
     def apply(self, **_: Any) -> None:
         """Called by Sphinx for each page that it has read."""
+        self._files()
+        self._folders()
+
+    def _files(self) -> None:
         for node in list(self.document.findall(addnodes.download_reference)):
             relative, absolute = self.env.relfn2path(node["reftarget"], self.env.docname)
             if not Path(absolute).is_file() or lexer_of(Path(absolute)) is None:
@@ -51,6 +55,17 @@ class SourceLinks(SphinxTransform):
             node.replace_self(
                 nodes.reference("", "", *node.children, refuri=relative_uri(here, there))
             )
+
+    def _folders(self) -> None:
+        for node in list(self.document.findall(addnodes.pending_xref)):
+            if node["reftype"] != "myst" or node["refdomain"]:
+                continue
+            relative, absolute = self.env.relfn2path(node["reftarget"], self.env.docname)
+            if Path(absolute, "README.md").is_file():
+                node["refdomain"], node["reftarget"] = "doc", f"{relative}/README"
+                node["reftargetid"] = None
+            elif Path(absolute).is_dir():
+                node.replace_self(node.children)
 
 
 def _pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
