@@ -55,6 +55,8 @@ class StepJudge:
         return len(self.norms)
 
     def _look(self, optimizer, args, kwargs) -> None:
+        for param, state in optimizer.state.items():  # from a checkpoint: it is counted on from
+            self._taken.setdefault(param, int(state.get("step", 0)))
         self._before = {
             param: Before(*(copied(t) for t in (param, param.grad, *states(optimizer, param))))
             for group in optimizer.param_groups

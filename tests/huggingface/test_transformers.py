@@ -75,16 +75,15 @@ def check(trainer: Trainer, judge: StepJudge) -> None:
     assert sum(losses[-3:]) < sum(losses[:3])
 
 
-def fresh(folder, model, precision, seed, callbacks=(), **kwargs) -> Trainer:
+def fresh(folder, model, precision, seed, callbacks=(), optimizer=FusedAdam, **kwargs) -> Trainer:
     """A Trainer whose steps are saved at half of the way; `seed` is of the model."""
-    trainer = Trainer(
+    return Trainer(
         make_model(model, seed),
         arguments(folder, precision, **kwargs),
         train_dataset=Excerpts(),
-        optimizer_cls_and_kwargs=(FusedAdam, {"lr": LR}),
+        optimizer_cls_and_kwargs=(optimizer, {"lr": LR}),
         callbacks=list(callbacks),
     )
-    return trainer
 
 
 SAVED = {"save_strategy": "steps", "save_steps": STEPS // 2}
@@ -106,6 +105,20 @@ def test_a_resumed_run_is_the_unbroken_one(model, precision, tmp_path) -> None:
     if precision == "fp16":
         scales = [t.accelerator.scaler.get_scale() for t in (unbroken, resumed)]
         assert scales[0] == scales[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "classes", [(torch.optim.AdamW, FusedAdam), (FusedAdam, torch.optim.AdamW)]
+)
+def test_a_checkpoint_of_the_other_optimizer_goes_on(classes, tmp_path) -> None:
+    first, second = classes
+    fresh(tmp_path, "llama", "bf16", 0, optimizer=first, **SAVED).train()
+    resumed = fresh(tmp_path, "llama", "bf16", 1, optimizer=second, **SAVED)
+    judge = StepJudge(resumed.create_optimizer()) if second is FusedAdam else None
+    resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{STEPS // 2}"))
+    assert judge is None or judge.steps == STEPS - STEPS // 2
+    assert {int(s["step"]) for s in resumed.optimizer.state.values()} == {STEPS}
 
 
 @pytest.mark.slow
