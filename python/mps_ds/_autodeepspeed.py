@@ -22,19 +22,37 @@ class _DeepSpeedFinder(importlib.abc.MetaPathFinder):
         """Answer for `deepspeed` alone."""
         if name != "deepspeed":
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        execute = spec.loader.exec_module
+        spec = self._from_others(name, path, target)
+        if spec is not None and spec.loader is not None:
+            _let_enable_follow(spec.loader)
+        return spec
 
-        def execute_then_enable(module: ModuleType) -> None:
-            execute(module)
+    def _from_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """Of every kind: an editable installation brings a finder of its own."""
+        for finder in sys.meta_path:
+            if finder is not self:
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    return spec
+        return None
+
+
+def _let_enable_follow(loader: importlib.abc.Loader) -> None:
+    """On the loader itself: libraries ask a module's loader for more than this one method."""
+    if "exec_module" in vars(loader):  # looked for before, where a loader is kept
+        return
+    execute = loader.exec_module
+
+    def execute_then_enable(module: ModuleType) -> None:
+        execute(module)
+        if module.__name__ == "deepspeed":  # a zip archive has one loader for all that is in it
             from mps_ds.deepspeed import enable
 
             enable()
 
-        spec.loader.exec_module = execute_then_enable  # type: ignore[method-assign]
-        return spec
+    loader.exec_module = execute_then_enable  # type: ignore[method-assign]
 
 
 if "deepspeed" not in sys.modules:

@@ -171,6 +171,40 @@ def test_a_known_version_gives_no_warning() -> None:
     mps_ds.deepspeed.disable()
 
 
+def lacks_a_part(undo) -> None:
+    raise TypeError("no such part")
+
+
+def test_a_version_that_lacks_what_is_replaced_is_named(monkeypatch) -> None:
+    import deepspeed
+
+    from mps_ds.deepspeed import bindings
+
+    monkeypatch.setattr(bindings, "rebind", lacks_a_part)
+    before = state()
+    monkeypatch.setattr(deepspeed, "__version__", "0.16.9")
+    expected = r"DeepSpeed 0\.16\.9 is too old or too new .* deepspeed==0\.19\.8 \(no such part\)"
+    with pytest.raises(RuntimeError, match=expected):
+        mps_ds.deepspeed.enable()
+    monkeypatch.setattr(deepspeed, "__version__", "0.19.8")
+    with pytest.raises(TypeError, match="no such part"):  # a fault of ours, and no other
+        mps_ds.deepspeed.enable()
+    after = state()
+    assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
+
+
+def test_the_version_is_known_without_an_installation(monkeypatch) -> None:
+    """A checkout on PYTHONPATH has no metadata."""
+    import importlib.metadata
+
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    mps_ds.deepspeed.enable()
+    mps_ds.deepspeed.disable()
+
+
 def test_another_accelerator_is_not_overruled(monkeypatch) -> None:
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
     with pytest.raises(RuntimeError, match="DS_ACCELERATOR=cpu asks for another device"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import os
 import sys
 from contextlib import ExitStack
 from typing import Any
 
 import torch
+
+from .replacements import SUPPORTED, apply, complain
 
 VARIABLE = "MPS_DS_DEEPSPEED"
 
@@ -36,9 +37,10 @@ def enable() -> None:
     Raises:
         ImportError: deepspeed is not installed.
         RuntimeError: there is no mps device; an engine exists already, built on what was there
-            before; ``DS_ACCELERATOR`` asks for another device; or, with ``MPS_DS_STRICT=1``,
-            DeepSpeed's sources differ from those of the supported versions. Without it they give
-            one warning that names the functions that stay DeepSpeed's own.
+            before; ``DS_ACCELERATOR`` asks for another device; this DeepSpeed is too old or too new
+            to be enabled; or, with ``MPS_DS_STRICT=1``, its sources differ from those of the
+            supported versions. Without it they give one warning that names the functions that stay
+            DeepSpeed's own.
     """
     global _undo, _enabling
     if _undo is not None or _enabling:
@@ -87,18 +89,32 @@ def _enable(undo: ExitStack) -> None:
 
     from mps_ds import distributed
 
-    from . import bindings, copies, replacements
-
     if not distributed.is_enabled():
         distributed.enable()
         undo.callback(distributed.disable)
-    copies.make_blocking(undo)
-    bindings.rebind(undo)
-    unknown = replacements.apply(undo)
-    replacements.complain(importlib.metadata.version("deepspeed"), unknown)
+    try:
+        unknown = _replace_parts(undo)
+    except (AttributeError, ImportError, KeyError, TypeError) as error:
+        if deepspeed.__version__ in SUPPORTED:
+            raise
+        raise RuntimeError(
+            f"mps_ds.deepspeed: DeepSpeed {deepspeed.__version__} is too old or too new for this "
+            f"package, which is written for {' and '.join(SUPPORTED)}: install "
+            f"deepspeed=={SUPPORTED[-1]} ({error})"
+        ) from error
+    complain(deepspeed.__version__, unknown)
     deepspeed.mps_ds_enabled = True
     undo.callback(delattr, deepspeed, "mps_ds_enabled")
     _set_variable(undo)
+
+
+def _replace_parts(undo: ExitStack) -> list[str]:
+    """All of DeepSpeed that is replaced; the names of functions whose source is not known."""
+    from . import bindings, copies
+
+    copies.make_blocking(undo)
+    bindings.rebind(undo)
+    return apply(undo)
 
 
 def _refuse_engines(call: str) -> None:
