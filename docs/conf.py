@@ -55,3 +55,5 @@ templates_path = ["_templates"]
 html_copy_source = False
 html_show_copyright = False
 html_show_sphinx = False
+
+linkcheck_ignore = [r"(\.\./)*source/"]  # pages of this site that are made last
