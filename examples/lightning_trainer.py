@@ -1,4 +1,4 @@
-"""Lightning: bfloat16 mixed precision and clipping by the Trainer, with FusedAdam.
+"""Lightning: float16 mixed precision; unscaling, clipping and AdamW are one step.
 
 python examples/lightning_trainer.py
 """
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from mps_ds.lightning import MixedPrecision
 from mps_ds.optim import FusedAdam
 
 CONTEXT, WIDTH, STEPS = 32, 96, 100
@@ -49,11 +50,10 @@ windows = torch.tensor([characters.index(c) for c in text]).unfold(0, CONTEXT + 
 dataset = TensorDataset(windows[:, :-1], windows[:, -1])
 trainer = lightning.Trainer(
     accelerator="mps",
-    precision="bf16-mixed",
+    plugins=[MixedPrecision("16-mixed")],  # stock precision="16-mixed" works too; it waits
     gradient_clip_val=1,
     max_steps=STEPS,
     logger=False,
     enable_checkpointing=False,
-    enable_progress_bar=False,
 )
 trainer.fit(CharacterModel(len(characters)), DataLoader(dataset, batch_size=64, shuffle=True))
