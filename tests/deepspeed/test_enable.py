@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import hashlib
+import importlib
 import inspect
 import os
 import site
@@ -129,6 +132,43 @@ def unknown_source(monkeypatch):
     monkeypatch.setattr(replacements, "TABLE", tuple(rows))
 
 
+SOURCE = '''
+import functools
+
+def plain(a,
+          b=(1,
+2)):
+    if a:
+        return """
+text
+    at any column"""
+
+    return b
+# a comment
+class Class:
+    x = 1
+
+    def method(
+        self,
+    ):
+        def inner():
+            return 2
+        return inner
+
+    # a comment
+    @functools.cache
+    def decorated(self): return 3
+
+    async_ = 4
+    def last(self):
+        return 5
+VALUE = 6
+class Other:
+    def method(self):
+        return 7
+'''
+
+
 def test_an_unknown_function_stays_with_one_warning(unknown_source) -> None:
     from deepspeed.runtime import utils
 
@@ -151,6 +191,38 @@ def test_strict_raises_and_leaves_nothing_behind(unknown_source, monkeypatch) ->
     assert not mps_ds.deepspeed.is_enabled()
     after = state()
     assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "Class.method", "Class.decorated", "Class.last", "Other.method"]
+)
+def test_a_digest_is_that_of_the_whole_function(tmp_path, monkeypatch, name) -> None:
+    """Each character of its source counts, and none of what stands around it."""
+    from mps_ds.deepspeed import replacements
+
+    def digest(source: str) -> str:
+        (tmp_path / "some_module.py").write_text(source)
+        monkeypatch.delitem(sys.modules, "some_module", raising=False)
+        importlib.invalidate_caches()
+        replacements._lines.cache_clear()
+        replacements.digest.cache_clear()
+        return replacements.digest("some_module", name)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    node: ast.AST = ast.parse(SOURCE)
+    for part in name.split("."):
+        (node,) = [n for n in node.body if getattr(n, "name", None) == part]
+    first, last = node.lineno - 1, node.end_lineno
+    lines = SOURCE.splitlines(keepends=True)
+    own = hashlib.sha256("".join(lines[first:last]).strip().encode()).hexdigest()
+    assert digest(SOURCE) == own[:16]
+    for i, line in enumerate(lines):
+        if line.strip():
+            changed = "".join([*lines[:i], line.rstrip() + "  # changed\n", *lines[i + 1 :]])
+            assert (digest(changed) == own[:16]) is not (first <= i < last), line
+    assert replacements.digest("some_module", "Class.not_there") == ""
+    assert replacements.digest("no_such_module", name) == ""
 
 
 def test_all_functions_of_this_version_are_known() -> None:
