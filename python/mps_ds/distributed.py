@@ -121,6 +121,9 @@ def _collective(op: torch._ops.OpOverload, *args: Any) -> Any:
     for argument, value in zip(op._schema.arguments, args, strict=False):
         if argument.name == "process_group":  # made for mps alone, it lacks what is called here
             _share_gloo(dist.ProcessGroup.unbox(value), "mps", "cpu")
+    if op._schema.name == "c10d::_allgather_base_" and args[1].dim() == 0:
+        # NCCL takes a number, so programs have it; gloo wants the shape of its share of the output.
+        args = (args[0], args[1].view(1), *args[2:])
     tensors = [tensor for arg in args for tensor in _tensors(arg) if tensor.device.type == "mps"]
     if not all(map(is_shared, tensors)):
         return _with_copies(op, args)

@@ -137,6 +137,18 @@ def test_a_collective_waits_once_for_all_of_its_tensors(group) -> None:
     assert [t.tolist()[0] for t in tensors] == [3.0, 3.0, 2.0, 3.0, 4.0]
 
 
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_number_is_gathered_as_nccl_does_it(group, monkeypatch, shared) -> None:
+    """gloo refuses it on the CPU, where its share of the output has one dimension."""
+    mps_ds.distributed.enable()
+    if not shared:
+        monkeypatch.setattr(mps_ds.distributed, "is_shared", lambda tensor: False)
+    output = torch.zeros(1, device="mps")
+    dist.all_gather_into_tensor(output, torch.tensor(5.0, device="mps"))
+    assert output.tolist() == [5]
+
+
 def test_a_backend_for_mps_alone(tmp_path) -> None:
     """What init_process_group() without a backend chooses on a Mac."""
     mps_ds.distributed.enable()
