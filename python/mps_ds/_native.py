@@ -25,6 +25,13 @@ def _load() -> Any:
             "mps_ds was installed without its native library. Reinstall it from its source folder "
             "with: python -m pip install ."
         ) from error
+    except ImportError as error:
+        if str(error).startswith("mps_ds: "):
+            raise  # the library's own words
+        raise ImportError(
+            f"mps_ds: its native library does not load: {error}. Ask what this machine lacks with: "
+            "python -m mps_ds.selftest"
+        ) from error
     return _C
 
 

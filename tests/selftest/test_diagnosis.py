@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mps_ds._soft_requirements import SoftwareDeviceError
-from mps_ds.selftest import diagnosis, machine
+from mps_ds.selftest import diagnosis, libraries, machine
 from mps_ds.selftest.machine import Machine
 
 MAC = Machine(
@@ -86,12 +86,6 @@ FATAL = {
         "MPS_DS_BUILD=cpu",
         "env -u MPS_DS_BUILD",
     ),
-    "mps switched off": (
-        replace(MAC, environment={"DISABLE_MPS": "1"}),
-        "mps-disabled",
-        "Lightning",
-        "unset DISABLE_MPS",
-    ),
     "torch without mps": (
         replace(MAC, mps_built=False, mps_available=False),
         "mps-not-built",
@@ -163,6 +157,54 @@ NOTES = {
         "on the CPU",
         "unset PYTORCH_ENABLE_MPS_FALLBACK",
     ),
+    "mps switched off for Lightning": (
+        replace(MAC, environment={"DISABLE_MPS": "1"}),
+        "mps-disabled",
+        "Lightning then takes the MPS device for absent",
+        "unset DISABLE_MPS",
+    ),
+    "a switch that does not switch": (
+        replace(MAC, environment={"DISABLE_MPS": "true"}),
+        "mps-disabled",
+        "DISABLE_MPS=true is set, which has no effect",
+        "unset DISABLE_MPS",
+    ),
+    "no limit of memory": (
+        replace(MAC, environment={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.0"}),
+        "memory-limit",
+        "takes away PyTorch's limit",
+        "unset PYTORCH_MPS_HIGH_WATERMARK_RATIO",
+    ),
+    "another limit of memory": (
+        replace(MAC, environment={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "0.5"}),
+        "memory-limit",
+        "beyond 0.5 times the memory",
+        "unset PYTORCH_MPS_HIGH_WATERMARK_RATIO",
+    ),
+    "a limit of memory that is no number": (
+        replace(MAC, environment={"PYTORCH_MPS_HIGH_WATERMARK_RATIO": "half"}),
+        "memory-limit",
+        "=half is not a number",
+        "unset PYTORCH_MPS_HIGH_WATERMARK_RATIO",
+    ),
+    "Lightning without psutil": (
+        replace(MAC, packages={"lightning": "2.6.6"}),
+        "psutil-missing",
+        "DeviceStatsMonitor raises ModuleNotFoundError",
+        "/opt/python -m pip install psutil",
+    ),
+    "old Lightning": (
+        replace(MAC, packages={"pytorch-lightning": "2.5.6", "psutil": "7.2.2"}),
+        "lightning-version",
+        "pytorch-lightning 2.5.6 is installed; mps_ds.lightning is written for and tested with 2.6",
+        "pip install 'pytorch-lightning==2.6.*'",
+    ),
+    "old DeepSpeed": (
+        replace(MAC, packages={"deepspeed": "0.18.2"}),
+        "deepspeed-version",
+        "DeepSpeed 0.18.2 is installed; mps_ds.deepspeed knows 0.19.6 and 0.19.8",
+        "DS_BUILD_OPS=0 /opt/python -m pip install 'deepspeed==0.19.8'",
+    ),
     "nameless processor": (replace(MAC, processor=""), "processor-name", "Lightning", "uname -p"),
     "forced software device": (
         replace(MAC, software=True, environment={"MPS_DS_SOFT": "force"}),
@@ -186,6 +228,20 @@ def test_each_case_is_found_alone_and_says_what_to_do(case: str) -> None:
     assert found.fatal == (case in FATAL)
     assert problem in found.problem
     assert remedy in found.remedy
+
+
+def test_libraries_that_are_supported_are_not_mentioned() -> None:
+    installed = {"lightning": "2.6.6", "pytorch-lightning": "2.6.0rc1", "psutil": "5.9.0"}
+    for deepspeed in libraries.DEEPSPEED:
+        found = diagnosis.diagnose(replace(MAC, packages={**installed, "deepspeed": deepspeed}))
+        assert found == []
+
+
+def test_the_versions_of_deepspeed_are_those_of_its_layer() -> None:
+    pytest.importorskip("deepspeed")
+    from mps_ds.deepspeed import replacements
+
+    assert libraries.DEEPSPEED == replacements.SUPPORTED
 
 
 @pytest.mark.parametrize("value", ["0", ""])

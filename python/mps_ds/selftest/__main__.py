@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mps_ds.selftest import attachment, diagnosis
+from mps_ds.selftest.explain import explain
 from mps_ds.selftest.machine import Machine, gather
 from mps_ds.selftest.report import FAILED, PASSED, SKIPPED, Report, Result, print_result
 
@@ -70,6 +71,18 @@ def print_findings(findings: Sequence[diagnosis.Finding]) -> None:
         print()
 
 
+def print_explanation(text: str) -> int:
+    """What is known of a message; gives the exit status."""
+    known = explain(text)
+    for message in known:
+        print(f'"{message.words}"')
+        print(f"    cause:  {message.cause}")
+        print(f"    remedy: {message.remedy}")
+    if not known:
+        print("No message like this is known. Run the self test without --explain.")
+    return EXIT_PASSED if known else EXIT_FAILED
+
+
 def run_checks(report: Report, quick: bool) -> None:
     """Every check runs, also after one has failed; an exception is a failure."""
     from mps_ds.selftest.checks import CHECKS
@@ -103,7 +116,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m mps_ds.selftest",
         description="Shows that mps_ds works on this machine, or says why it cannot.",
-        epilog=f"Exit status: {EXIT_PASSED} all checks passed, {EXIT_FAILED} one failed, "
+        epilog=f"Exit status: {EXIT_PASSED} all checks passed, {EXIT_FAILED} one failed "
+        "(with --explain: nothing is known of the message), "
         f"{EXIT_USAGE} a wrong option or a file that cannot be written, "
         f"{EXIT_CANNOT_WORK} this machine cannot run them.",
     )
@@ -116,6 +130,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FILE",
         help="write FILE to attach to an issue: the same, with versions and environment variables, "
         "without user names and paths",
+    )
+    parser.add_argument(
+        "--explain",
+        metavar="MESSAGE",
+        help="say what an error or a warning means and what to do, and run nothing; "
+        "quote the message, or words of it",
     )
     parser.add_argument("--quick", action="store_true", help="leave out the training run")
     return parser.parse_args(arguments)
@@ -139,6 +159,8 @@ def why_not_writable(file: Path) -> str | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the self test; gives the exit status."""
     options = parse(arguments)
+    if options.explain is not None:
+        return print_explanation(options.explain)
     for option, file in (("--json", options.json), ("--report", options.report)):
         if file and (why := why_not_writable(file)):
             print(

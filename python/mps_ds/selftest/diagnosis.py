@@ -4,26 +4,13 @@ Every rule is a pure function of a `Machine`, so tests feed each case. Rules run
 order is that of cause: a Rosetta Python explains a missing MPS device, not the other way round.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
+from mps_ds.selftest import libraries
+from mps_ds.selftest.finding import Finding as Finding
+from mps_ds.selftest.finding import Rule, release
 from mps_ds.selftest.machine import Machine
 
 OLDEST_MACOS = 14
 OLDEST_TORCH = (2, 10)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that is wrong (`fatal`), or that the user should know."""
-
-    name: str
-    problem: str
-    remedy: str
-    fatal: bool = True
-
-
-Rule = Callable[[Machine], Finding | None]
 
 
 def operating_system(machine: Machine) -> Finding | None:
@@ -96,7 +83,7 @@ def torch_missing(machine: Machine) -> Finding | None:
 
 def torch_too_old(machine: Machine) -> Finding | None:
     """The stable operator library that the package is built on came with 2.10."""
-    if machine.torch is None or _release(machine.torch) >= OLDEST_TORCH:
+    if machine.torch is None or release(machine.torch) >= OLDEST_TORCH:
         return None
     needed = ".".join(str(part) for part in OLDEST_TORCH)
     return Finding(
@@ -163,18 +150,6 @@ def software_not_asked_for(machine: Machine) -> Finding | None:
     )
 
 
-def mps_disabled(machine: Machine) -> Finding | None:
-    """Lightning's switch: with DISABLE_MPS=1 it reports no MPS device, whatever is there."""
-    if machine.environment.get("DISABLE_MPS", "0") in ("", "0"):
-        return None
-    return Finding(
-        "mps-disabled",
-        f"DISABLE_MPS={machine.environment['DISABLE_MPS']} is set: Lightning then takes the MPS "
-        "device for absent.",
-        "Clear it with\n    unset DISABLE_MPS\nand remove it from your shell's start files.",
-    )
-
-
 def mps_unavailable(machine: Machine) -> Finding | None:
     """A Mac that should have MPS and does not."""
     if machine.system != "Darwin" or machine.torch is None or machine.mps_available:
@@ -221,20 +196,29 @@ def fallback_enabled(machine: Machine) -> Finding | None:
     )
 
 
-def processor_unknown(machine: Machine) -> Finding | None:
-    """Lightning tests platform.processor(), which some native Pythons leave empty."""
-    if (
-        machine.system != "Darwin"
-        or machine.arch != "arm64"
-        or machine.processor in ("arm", "arm64")
-    ):
+def memory_limit(machine: Machine) -> Finding | None:
+    """PyTorch's limit of the memory that MPS may take, changed or switched off."""
+    name = "PYTORCH_MPS_HIGH_WATERMARK_RATIO"
+    value = machine.environment.get(name)
+    if value is None:
         return None
+    try:
+        ratio = float(value)
+    except ValueError:
+        problem = f"{name}={value} is not a number."
+    else:
+        if ratio == 0:
+            problem = (
+                f"{name}={value} takes away PyTorch's limit: a program that needs too much memory "
+                "then makes the whole Mac swap or stop, instead of raising an error."
+            )
+        else:
+            problem = (
+                f"{name}={value}: PyTorch raises an error beyond {ratio:g} times the memory that "
+                "Metal recommends (without this variable 1.7 times)."
+            )
     return Finding(
-        "processor-name",
-        f"platform.processor() is {machine.processor!r} in this Python; Lightning looks for 'arm' "
-        "and will say that this Mac has no MPS device.",
-        "Keep /usr/bin on PATH (the name comes from `uname -p`), or use another build of Python.",
-        fatal=False,
+        "memory-limit", problem, f"For PyTorch's own limit\n    unset {name}", fatal=False
     )
 
 
@@ -248,11 +232,11 @@ RULES: tuple[Rule, ...] = (
     native_missing,
     software_refused,
     software_not_asked_for,
-    mps_disabled,
     mps_unavailable,
     software_forced,
     fallback_enabled,
-    processor_unknown,
+    memory_limit,
+    *libraries.RULES,
 )
 
 
@@ -263,8 +247,3 @@ def diagnose(machine: Machine) -> list[Finding]:
         if finding.name in ("operating-system", "rosetta", "intel-mac"):
             return [finding]
     return findings
-
-
-def _release(version: str) -> tuple[int, int]:
-    major, minor = version.split("+")[0].split(".")[:2]
-    return int(major), int("".join(digit for digit in minor if digit.isdigit()))

@@ -1,5 +1,6 @@
 """Facts about this machine. Gathering them never raises: what is wrong is itself a fact."""
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -51,6 +52,8 @@ class Machine:
     """Why the software device cannot start, where it was asked for or is the only device."""
     environment: dict[str, str] = field(default_factory=dict)
     """The environment variables that matter here."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Versions of the installed among PACKAGES."""
 
 
 VARIABLES = (
@@ -59,6 +62,8 @@ VARIABLES = (
     "PYTORCH_ENABLE_MPS_FALLBACK",
     "PYTORCH_MPS_HIGH_WATERMARK_RATIO",
 )
+
+PACKAGES = ("lightning", "pytorch-lightning", "deepspeed", "psutil")
 
 
 def gather() -> Machine:
@@ -94,7 +99,18 @@ def gather() -> Machine:
         software=_software_active(),
         software_refused=refused,
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
+        packages=_packages(),
     )
+
+
+def _packages() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
 
 
 def _output(*command: str) -> str | None:
@@ -146,7 +162,8 @@ def _native() -> tuple[str | None, bool]:
     try:
         from mps_ds._native import C
     except Exception as error:  # whatever it is, it is what we report
-        return f"{type(error).__name__}: {error}", False
+        cause = error.__cause__ or error
+        return f"{type(cause).__name__}: {cause}", False
     return None, bool(C.has_metal)
 
 

@@ -1,0 +1,162 @@
+"""`--explain MESSAGE`: what an error or a warning that somebody met means, and what to do.
+
+The table is that of docs/troubleshooting.md; a test compares them, and others hold each row to a
+message as it is really raised.
+"""
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Message:
+    """One row: words of a message, its cause, what to do."""
+
+    words: str
+    """As they stand in the message; `...` for what differs from case to case."""
+    cause: str
+    remedy: str
+
+    def matches(self, text: str) -> bool:
+        """Whether `text`, in one line or several, has these words."""
+        pattern = ".*?".join(map(re.escape, self.words.split("...")))
+        return re.search(pattern, " ".join(text.split()), re.IGNORECASE) is not None
+
+
+MESSAGES = (
+    # Installing and importing.
+    Message(
+        "mps_ds needs Python 3.10",
+        "the Python is too old",
+        "make an environment from Python 3.10 to 3.14 and install into it: "
+        "`python3.12 -m venv .venv && .venv/bin/python -m pip install .`",
+    ),
+    Message(
+        "needs Apple Silicon and a native arm64 Python",
+        "an Intel build of Python on Apple silicon runs under Rosetta, where there is no MPS; or "
+        "the Mac has an Intel processor",
+        "`brew install python@3.12` from a Homebrew below /opt/homebrew, or Miniforge for arm64, "
+        "and make the environment anew; a Mac with Intel cannot run the kernels",
+    ),
+    Message(
+        "mps_ds needs macOS 14",
+        "Metal 3.1, which bfloat16 needs, came with macOS 14",
+        "update macOS in System Settings > General > Software Update",
+    ),
+    Message(
+        "mps_ds needs PyTorch 2.10",
+        "PyTorch is too old or not installed for this Python",
+        "`python -m pip install 'torch>=2.10'`",
+    ),
+    Message(
+        "installed without its native library",
+        "the package was copied, not built",
+        "`python -m pip install .` in the source folder",
+    ),
+    Message(
+        "mps_ds: its native library does not load",
+        "it was built for another machine, or a library that it needs is absent",
+        "`python -m mps_ds.selftest` names it; build anew in the source folder with "
+        "`python -m pip install --force-reinstall --no-deps .`",
+    ),
+    Message(
+        "this build has no Metal operations",
+        "the package was built with MPS_DS_BUILD=cpu",
+        "in the source folder: `env -u MPS_DS_BUILD python -m pip install --force-reinstall "
+        "--no-deps .`",
+    ),
+    # The device.
+    Message(
+        "PyTorch is not linked with support for mps devices",
+        "there is no Mac here, and nobody asked for the software device",
+        "on Linux set `MPS_DS_SOFT=1` for the process; everything runs on the CPU then, to test, "
+        "not to be fast",
+    ),
+    Message(
+        "The software MPS device was built for PyTorch",
+        "the software device runs with exactly the PyTorch that it was built with",
+        "install that PyTorch, or build for this one as the message says",
+    ),
+    Message(
+        "MPS backend out of memory",
+        "PyTorch's limit is reached: 1.7 times the memory that Metal recommends, or what "
+        "PYTORCH_MPS_HIGH_WATERMARK_RATIO or torch.mps.set_per_process_memory_fraction set",
+        "smaller batches or 16-bit types; free what is not used and call "
+        "`torch.mps.empty_cache()`. The step that failed changed nothing: call it again after "
+        "that. A ratio of 0.0 takes the limit away, and may make the Mac swap or stop",
+    ),
+    Message(
+        "MPS was initialised before fork",
+        "a process that was forked uses MPS, as a worker of a data loader does whose data set "
+        "makes mps tensors; on a Mac it hangs or is killed instead",
+        "let workers make CPU tensors and move them in the training loop, or start them with "
+        '`multiprocessing_context="spawn"`',
+    ),
+    Message(
+        "is not currently implemented for the MPS device",
+        "PyTorch has no MPS kernel for an operator of the model",
+        "`PYTORCH_ENABLE_MPS_FALLBACK=1` runs it on the CPU, which waits for the GPU and copies "
+        "each time; better another operator",
+    ),
+    # Lightning.
+    Message(
+        "MPSAccelerator` can not run on your system",
+        "Lightning finds no MPS device: DISABLE_MPS=1 is set, the Python runs under Rosetta, "
+        "`platform.processor()` is not arm, or PyTorch has no MPS",
+        "`python -m mps_ds.selftest` says which",
+    ),
+    Message(
+        "No supported gpu backend found",
+        'accelerator="gpu", and Lightning finds neither MPS nor CUDA; see the row above',
+        "`python -m mps_ds.selftest` says which",
+    ),
+    Message(
+        "You requested gpu: ... But your machine only has: [0]",
+        "a Mac has one MPS device, whatever its number of GPU cores",
+        '`devices=1`, or "auto"; several processes on it only through '
+        "`mps_ds.lightning`'s strategies, started by torchrun",
+    ),
+    Message(
+        "value is not a valid input using mps accelerator",
+        "no device was asked for: devices is 0 or empty",
+        '`devices=1`, or `accelerator="cpu"`',
+    ),
+    Message(
+        "strategies from the DDP family are not supported on the MPS accelerator",
+        "Lightning refuses DDP and its own DeepSpeed strategies on MPS",
+        'leave `strategy` out; for ZeRO `strategy="mps_zero2"` of mps_ds.lightning',
+    ),
+    Message(
+        "GPU available but not used",
+        "the Trainer was told to use the CPU, and there is an MPS device",
+        '`Trainer(accelerator="mps")`, or "auto", which takes TPU, MPS, CUDA, CPU in this order; '
+        "only a warning",
+    ),
+    Message(
+        "MPS device stats requires `psutil`",
+        "Lightning's DeviceStatsMonitor needs psutil",
+        "`python -m pip install psutil`",
+    ),
+    # DeepSpeed.
+    Message(
+        "mps_ds.deepspeed: there is no mps device",
+        "enable() was called where PyTorch has no MPS device",
+        "`python -m mps_ds.selftest` says why; on Linux set `MPS_DS_SOFT=1`",
+    ),
+    Message(
+        "DeepSpeed ... is too old",
+        "mps_ds.deepspeed knows DeepSpeed 0.19.6 and 0.19.8",
+        "`DS_BUILD_OPS=0 python -m pip install 'deepspeed==0.19.8'`",
+    ),
+    Message(
+        "differs from the versions this was written for",
+        "another DeepSpeed than 0.19.6 and 0.19.8: the functions named keep DeepSpeed's own source",
+        "`DS_BUILD_OPS=0 python -m pip install 'deepspeed==0.19.8'`; until then do not train in "
+        "several processes if `_needs_cpu_staging` is among them",
+    ),
+)
+
+
+def explain(text: str) -> list[Message]:
+    """The rows whose words are in `text`."""
+    return [message for message in MESSAGES if message.matches(text)]
