@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-PAGE = re.compile(r"(?<![\w/`])(docs/\w+)\.md\b")
+PAGE = re.compile(r"(?<![\w/`])((?:docs|third_party/\w+)/\w+)\.md\b")
 
 
 def _link(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
