@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+import straight
 from test_precision_onlookers import Manual
 from test_precision_stock import CLIPS, STEPS
 from trainers import fit, module_class
@@ -69,11 +70,28 @@ def test_a_folded_step(lit, pl, precision, clip):
     assert costs.count.commits == 0
 
 
-def test_lightnings_own_step_waits(lit, pl):
-    """Else the counts above would show nothing."""
+LIGHTNINGS = {  # what reads gradients beside Adam, and how often: there are two tensors
+    ("16-mixed", "norm"): {
+        "aten::_amp_foreach_non_finite_check_and_unscale_": 1,
+        "aten::linalg_vector_norm": 2 + 1,  # and the norm of the norms
+        "aten::mul_.Tensor": 2,
+    },
+    ("bf16-mixed", "norm"): {"aten::linalg_vector_norm": 2 + 1, "aten::mul_.Tensor": 2},
+    ("bf16-mixed", "value"): {"aten::clamp_": 2},
+}
+
+
+@pytest.mark.parametrize(("precision", "clip"), LIGHTNINGS)
+def test_lightnings_own_step(lit, pl, precision, clip):
+    """Else the counts above would show nothing. What docs/lightning.md compares with."""
     costs = Costs(lit.MixedPrecision)
-    fit(pl, module_class(pl)(), STEPS, plugins=[costs.plugin("16-mixed", fold="never")])
-    assert costs.count.host_reads == 1
+    plugins = [costs.plugin(precision, fold="never")]
+    fit(pl, module_class(pl)(), STEPS, plugins=plugins, **CLIPS[clip])
+    gradients = 4 * straight.ELEMENTS
+    large = {name: op.calls for name, op in costs.count.ops.items() if op.bytes_in >= gradients}
+    assert large == LIGHTNINGS[precision, clip]
+    assert costs.kernels == {"adam": 1}
+    assert costs.count.host_reads == (precision == "16-mixed")
 
 
 def test_a_step_that_hooks_look_at_waits_for_nothing_either(lit, pl):

@@ -145,6 +145,20 @@ def test_other_optimizers(lit, fabric):
         Run(fabric, make_optimizer=torch_adamw, plugins=[plugin(lit, "16-mixed", max_norm=1.0)])
 
 
+def test_fabrics_clipping_raises_on_an_overflow_unless_told_not_to(lit, fabric):
+    """That is Fabric's default, with our plugin as with its own."""
+    for choice in ({"precision": "16-mixed"}, {"plugins": [plugin(lit, "16-mixed")]}):
+        setup = fabric.Fabric(accelerator="mps", devices=1, **choice)
+        module = straight.model()
+        layer, optimizer = setup.setup(module, adam(module.parameters()))
+        before = straight.params_of(module)
+        setup.backward(straight.loss_of(layer, setup.to_device(1e4 * straight.batches(1))))
+        with pytest.raises(RuntimeError, match="is non-finite"):
+            setup.clip_gradients(layer, optimizer, max_norm=1.0)
+        optimizer.step()
+        assert_same(straight.params_of(module), before)
+
+
 def test_half_precision(lit, fabric):
     plugins = (lit.FabricHalfPrecision("bf16-true"),)
     stock, ours = Run(fabric, precision="bf16-true"), Run(fabric, plugins=plugins)

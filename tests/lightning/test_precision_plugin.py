@@ -142,6 +142,19 @@ def test_an_optimizer_that_handles_scaling_may_be_clipped(lit, pl):
     assert_same(*map(straight.params_of, modules))
 
 
+@pytest.mark.parametrize("precision", ["bf16-mixed", "32-true"])
+def test_it_trains_on_the_cpu_too(lit, pl, precision):
+    modules = []
+    options = {"device": "cpu"} if precision == "bf16-mixed" else {}
+    for choice in ({"precision": precision}, {"plugins": [plugin(lit, precision, **options)]}):
+        module = module_class(pl)()
+        fit(pl, module, STEPS, accelerator="cpu", **CLIPS["value"], **choice)
+        modules.append(module)
+    assert modules[0].ran_in == modules[1].ran_in
+    assert {device for device, _ in modules[1].ran_in} == {"cpu"}
+    assert_same(*map(straight.params_of, modules))
+
+
 @pytest.mark.parametrize("precision", ["16-true", "bf16-true"])
 def test_half_precision(lit, pl, precision):
     """Clipping by value in 16 bits: the bound is one of these, so that both ways are exact."""
