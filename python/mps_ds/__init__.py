@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
+import sys
 from typing import Any
+
+if sys.version_info < (3, 10):  # pip refuses these; a folder on PYTHONPATH meets them  # noqa: UP036
+    raise ImportError(
+        f"mps_ds needs Python 3.10 or later; this is Python {platform.python_version()} "
+        f"({sys.executable}). Make an environment from a newer one"
+    )
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "device_info", "ops", "optim"]

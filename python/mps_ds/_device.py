@@ -21,9 +21,9 @@ def device_info() -> dict[str, Any]:
         RuntimeError: this build has no Metal operations (MPS_DS_BUILD=cpu), or there is no device.
     """
     from . import _needs_torch  # noqa: F401 - before what imports torch
-    from ._native import C
+    from ._native import NO_METAL, C
 
     if not C.has_metal:
-        raise RuntimeError("this build of mps_ds has no Metal operations (MPS_DS_BUILD=cpu)")
+        raise RuntimeError(NO_METAL)
     software = sys.platform != "darwin"
     return {"software": software, "macos": platform.mac_ver()[0], **C.device_facts()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import torch
@@ -9,6 +10,10 @@ import torch
 from . import _fakes
 
 _OLDEST = (2, 10)
+NO_METAL = (
+    "this build of mps_ds has no Metal operations (MPS_DS_BUILD=cpu). Build them, in the source "
+    "folder, with: env -u MPS_DS_BUILD python -m pip install --force-reinstall --no-deps ."
+)
 
 
 def _load() -> Any:
@@ -19,7 +24,7 @@ def _load() -> Any:
             "Upgrade with: python -m pip install 'torch>=2.10'"
         )
     try:
-        from . import _C
+        library = importlib.import_module("mps_ds._C")
     except ModuleNotFoundError as error:
         raise ImportError(
             "mps_ds was installed without its native library. Reinstall it from its source folder "
@@ -32,7 +37,7 @@ def _load() -> Any:
             f"mps_ds: its native library does not load: {error}. Ask what this machine lacks with: "
             "python -m mps_ds.selftest"
         ) from error
-    return _C
+    return library
 
 
 C = _load()
@@ -62,4 +67,17 @@ def writes_in_place(*names: str) -> None:
         _fakes.writes_only(op)
 
 
+def _refuse_mps(op_name: str) -> None:
+    """Say why, where PyTorch would say that MPS lacks the operator and suggest its fallback."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"{op_name}: {NO_METAL}")
+
+    _library.impl(op_name, kernel, "MPS")  # type: ignore[no-untyped-call]
+
+
 _library = torch.library.Library("mps_ds", "IMPL")  # type: ignore[no-untyped-call]
+if not C.has_metal:
+    for _name in torch._C._dispatch_get_all_op_names():
+        if _name.startswith("mps_ds::"):
+            _refuse_mps(_name)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch._compile import _disable_dynamo  # torch.compiler.disable would import all of dynamo
 
-from ._native import C
+from ._native import NO_METAL, C
 
 __all__ = ["cpu_view", "cpu_views", "is_shared"]
 
@@ -120,7 +120,7 @@ def _check_shared(tensor: torch.Tensor) -> None:
 
 def _check(tensor: torch.Tensor) -> None:
     if not C.has_metal:
-        raise RuntimeError("this build of mps_ds has no Metal operations (MPS_DS_BUILD=cpu)")
+        raise RuntimeError(NO_METAL)
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"mps_ds: expected a torch.Tensor, got {type(tensor).__name__}")
     if type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:

@@ -126,6 +126,15 @@ def test_several_devices_are_refused(packages, devices, requested) -> None:
         )
 
 
+def test_several_devices_are_not_checked_under_torchrun(packages, monkeypatch) -> None:
+    """Each process of it is expected to see one device of its own."""
+    parse = packages.find("pytorch.accelerators", "MPSAccelerator").parse_devices
+    with pytest.raises(packages.misconfiguration):
+        parse(2)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    assert parse(2) == [0, 1]
+
+
 @pytest.mark.parametrize("devices", NO_DEVICE, ids=repr)
 def test_no_devices_are_refused(packages, devices) -> None:
     said = "is not a valid input using mps accelerator"

@@ -60,7 +60,7 @@ MESSAGES = (
         "`python -m pip install --force-reinstall --no-deps .`",
     ),
     Message(
-        "this build has no Metal operations",
+        "this build of mps_ds has no Metal operations",
         "the package was built with MPS_DS_BUILD=cpu",
         "in the source folder: `env -u MPS_DS_BUILD python -m pip install --force-reinstall "
         "--no-deps .`",
@@ -100,7 +100,7 @@ MESSAGES = (
     ),
     # Lightning.
     Message(
-        "MPSAccelerator` can not run on your system",
+        "can not run on your system since the accelerator is not available",
         "Lightning finds no MPS device: DISABLE_MPS=1 is set, the Python runs under Rosetta, "
         "`platform.processor()` is not arm, or PyTorch has no MPS",
         "`python -m mps_ds.selftest` says which",
@@ -133,7 +133,7 @@ MESSAGES = (
         "only a warning",
     ),
     Message(
-        "MPS device stats requires `psutil`",
+        "Fetching MPS device stats requires",
         "Lightning's DeviceStatsMonitor needs psutil",
         "`python -m pip install psutil`",
     ),
