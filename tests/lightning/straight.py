@@ -29,6 +29,15 @@ ELEMENTS = FEATURES * OUTPUTS + OUTPUTS
 LR = 1e-2
 U = 2.0**-24
 R = 9
+STEPS = 6  # of most tests
+# Below all norms, and between the smallest and the largest gradient.
+CLIPS: dict[str, dict[str, Any]] = {
+    "no clipping": {},
+    "norm": {"gradient_clip_val": 0.5},
+    "value": {"gradient_clip_val": 0.25, "gradient_clip_algorithm": "value"},
+}
+# Half an ulp of what autocast rounds params and results to.
+UNITS = {"32-true": 2.0**-24, "16-mixed": 2.0**-11, "bf16-mixed": 2.0**-8}
 SIGNS = torch.tensor([1.0, -1.0] * (OUTPUTS // 2))
 
 
@@ -69,3 +78,8 @@ def params_of(module: nn.Module) -> list[Tensor]:
 
 def largest_difference(some: list[Tensor], others: list[Tensor]) -> float:
     return max(float((a - b).abs().max()) for a, b in zip(some, others, strict=True))
+
+
+def assert_same(some: list[Tensor], others: list[Tensor]) -> None:
+    """Bit for bit."""
+    assert all(torch.equal(a, b) for a, b in zip(some, others, strict=True))

@@ -6,9 +6,8 @@ import sys
 
 import pytest
 import straight
-from test_precision_onlookers import Manual
-from test_precision_stock import CLIPS, STEPS
-from trainers import fit, module_class
+from straight import CLIPS, STEPS
+from trainers import Manual, fit, module_class
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="counts of the software device")
 
@@ -103,12 +102,7 @@ def test_a_step_that_hooks_look_at_waits_for_nothing_either(lit, pl):
     assert costs.waits_for_nothing()
 
 
-class _Plugins:
-    def __init__(self, costs):
-        self.MixedPrecision = costs.plugin
-
-
 def test_manual_optimization_waits_for_nothing(lit, pl):
     costs = Costs(lit.MixedPrecision)
-    Manual(pl, _Plugins(costs), "auto", with_closure=True)
+    Manual(pl, costs.plugin("16-mixed"), with_closure=True)
     assert costs.waits_for_nothing()

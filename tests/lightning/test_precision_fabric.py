@@ -7,11 +7,9 @@ import sys
 import pytest
 import straight
 import torch
-from test_precision_plugin import assert_same
-from test_precision_stock import UNITS, torch_adamw
-from trainers import adam, plain_adam
+from straight import STEPS, UNITS, assert_same
+from trainers import adam, plain_adam, torch_adamw
 
-STEPS = 6
 CLIPS = {
     "no clipping": {},
     "norm": {"max_norm": 0.5, "error_if_nonfinite": False},

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import straight
 import torch
-from test_precision_plugin import assert_same
-from test_precision_stock import CLIPS, STEPS
-from trainers import adam, fit, module_class
+from straight import CLIPS, STEPS, assert_same
+from trainers import Manual, fit, gradients, module_class, plugin, torch_adamw
 
+from mps_ds.lightning._onlookers import onlookers
 from mps_ds.optim import FusedAdam
 
 SEEN_BY_MODULE = (
@@ -20,10 +23,6 @@ SEEN_BY_MODULE = (
     "optimizer_zero_grad",
 )
 SEEN_BY_CALLBACK = ("on_before_optimizer_step", "on_before_zero_grad", "on_train_batch_end")
-
-
-def gradients(module):
-    return [p.grad.cpu() for p in module.parameters() if p.grad is not None]
 
 
 def looking(pl, hook, seen):
@@ -42,10 +41,9 @@ def looking(pl, hook, seen):
 
 
 def run(lit, pl, module, fold, callbacks=(), **options):
-    plugin = lit.MixedPrecision("16-mixed", fold=fold)
-    options = {"plugins": [plugin], "callbacks": list(callbacks), **CLIPS["norm"], **options}
-    fit(pl, module, STEPS, **options)
-    return straight.params_of(module), plugin
+    ours = plugin(lit, "16-mixed", fold=fold)
+    fit(pl, module, STEPS, plugins=[ours], callbacks=list(callbacks), **CLIPS["norm"], **options)
+    return straight.params_of(module)
 
 
 def same(seen, expected):
@@ -59,7 +57,7 @@ def same(seen, expected):
 def test_a_hook_of_the_module(lit, pl, hook):
     seen = {"never": [], "auto": []}
     params = [
-        run(lit, pl, module_class(pl, **{hook: looking(pl, hook, seen[fold])})(), fold)[0]
+        run(lit, pl, module_class(pl, **{hook: looking(pl, hook, seen[fold])})(), fold)
         for fold in seen
     ]
     same(seen["auto"], seen["never"])
@@ -76,7 +74,7 @@ def test_a_hook_of_a_callback(lit, pl, hook):
             grads.append(gradients(module))
 
         callback = type("Looks", (pl.Callback,), {hook: look})()
-        params.append(run(lit, pl, module_class(pl)(), fold, [callback])[0])
+        params.append(run(lit, pl, module_class(pl)(), fold, [callback]))
     same(seen["auto"], seen["never"])
     assert_same(*params)
 
@@ -97,7 +95,7 @@ def test_a_hook_that_clips_in_its_own_way(lit, pl):
         module.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     clips = {"configure_gradient_clipping": configure_gradient_clipping}
-    params = [run(lit, pl, module_class(pl, **clips)(), f)[0] for f in ("never", "auto", "always")]
+    params = [run(lit, pl, module_class(pl, **clips)(), f) for f in ("never", "auto", "always")]
     assert_same(params[0], params[1])
     assert_same(params[0], params[2])
 
@@ -122,49 +120,16 @@ def test_fold_always_shows_hooks_what_backward_left(lit, pl):
     assert_same(seen[0], [p.grad * 2.0**16 for p in layer.parameters()])
 
 
-class Manual:
-    """Manual optimization with a look at the gradients after each step."""
-
-    def __init__(self, pl, lit, fold, with_closure, make_optimizer=adam):
-        seen = self.seen = []
-        base = module_class(pl)
-
-        def training_step(module, batch, index):
-            optimizer = module.optimizers()
-
-            def closure():
-                optimizer.zero_grad()
-                loss = straight.loss_of(module.layer, batch)
-                module.manual_backward(loss)
-                return loss
-
-            if with_closure:
-                optimizer.step(closure=closure)
-            else:
-                closure()
-                optimizer.step()
-            seen.append(gradients(module))
-
-        self.module = type("Manual", (base,), {"training_step": training_step})(make_optimizer)
-        self.module.automatic_optimization = False
-        plugin = lit.MixedPrecision("16-mixed", fold=fold)
-        self.trainer = fit(pl, self.module, STEPS, plugins=[plugin])
-        self.params = straight.params_of(self.module)
-
-
 @pytest.mark.parametrize("with_closure", [False, True])
 def test_manual_optimization(lit, pl, with_closure):
     stock, ours, folded = (
-        Manual(pl, lit, fold, with_closure) for fold in ("never", "auto", "always")
+        Manual(pl, plugin(lit, "16-mixed", fold=fold), with_closure)
+        for fold in ("never", "auto", "always")
     )
     same(ours.seen, stock.seen)
     assert_same(ours.params, stock.params)
     assert_same(folded.params, stock.params)
     same(folded.seen, [[2.0**16 * g for g in grads] for grads in stock.seen])
-
-
-def torch_adamw(params):
-    return torch.optim.AdamW(params, lr=straight.LR)
 
 
 def with_step_hook(params):
@@ -190,7 +155,7 @@ class OwnStep(FusedAdam):
 def test_other_optimizers_take_lightnings_own_step(lit, pl, told, make_optimizer, why):
     params = []
     for fold in ("never", "auto"):
-        params.append(run(lit, pl, module_class(pl)(make_optimizer), fold)[0])
+        params.append(run(lit, pl, module_class(pl)(make_optimizer), fold))
         assert len(told()) == (fold == "auto")  # once, not at every step
     assert told()[0].startswith(f"mps_ds: Lightning's own step is taken: {why}")
     assert_same(*params)
@@ -203,3 +168,40 @@ def test_what_makes_the_plugin_write_gradients_is_told(lit, pl, told):
         "mps_ds: gradients are unscaled and clipped before the step, for "
         "Straight.on_before_zero_grad"
     ]
+
+
+def test_lightnings_own_callbacks_are_no_onlookers(lit, pl):
+    """None of them looks at gradients, so the progress bar does not keep steps from folding."""
+    names = [name for name in pl.callbacks.__all__ if name != "LambdaCallback"]
+    callbacks = [getattr(pl.callbacks, name) for name in names] + [lit.DeviceStats]
+    assert any("on_train_batch_end" in vars(callback) for callback in callbacks)
+    trusted = lit.Precision()._trusted()
+    assert list(onlookers(module_class(pl)(), callbacks, trusted)) == []
+    for path in Path(pl.callbacks.__file__).parent.rglob("*.py"):
+        assert not re.search(r"\.grad\b", path.read_text()), path
+
+
+class Scaler(torch.amp.GradScaler):
+    """Halves what it unscales: a scaler of one's own is asked, not looked into."""
+
+    def unscale_(self, optimizer):
+        super().unscale_(optimizer)
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                param.grad /= 2
+
+
+def test_a_scaler_of_ones_own_is_asked(lit, pl, told):
+    module = module_class(pl)()
+    ours = plugin(lit, "16-mixed", scaler=Scaler("mps"))
+    seen = []
+
+    def look(self, trainer, module, *args):
+        seen.append(gradients(module))
+
+    callback = type("Looks", (pl.Callback,), {"on_before_optimizer_step": look})()
+    fit(pl, module, 1, plugins=[ours], callbacks=[callback])
+    layer = straight.model()
+    straight.loss_of(layer, straight.batches(1)).backward()
+    assert_same(seen[0], [p.grad / 2 for p in layer.parameters()])
+    assert "Scaler overrides unscale_" in told()[0]

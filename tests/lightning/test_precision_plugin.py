@@ -7,24 +7,10 @@ import math
 import pytest
 import straight
 import torch
-from test_precision_stock import CLIPS, STEPS, UNITS
-from trainers import adam, fit, losses, module_class
+from straight import CLIPS, STEPS, UNITS, assert_same
+from trainers import adam, fit, losses, module_class, plugin, scaler_of
 
 from mps_ds.optim import FusedAdam
-
-
-def plugin(lit, precision, **options):
-    if precision == "32-true":
-        return lit.Precision(**options)
-    return lit.MixedPrecision(precision, **options)
-
-
-def scaler_of(trainer):
-    return trainer.precision_plugin.state_dict()
-
-
-def assert_same(some, others):
-    assert all(torch.equal(a, b) for a, b in zip(some, others, strict=True))
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
@@ -126,6 +112,49 @@ def test_a_training_step_that_returns_none(lit, pl, precision):
     (*expected, params), (*told, others) = results
     assert told == expected
     assert_same(params, others)
+
+
+def test_schedulers_see_the_same_steps(lit, pl):
+    def configure_optimizers(module):
+        optimizer = adam(module.parameters())
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)
+        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
+
+    runs = []
+    for fold in ("never", "auto"):
+        module = module_class(pl, configure_optimizers=configure_optimizers)()
+        trainer = fit(pl, module, STEPS, plugins=[plugin(lit, "16-mixed", fold=fold)])
+        runs.append((trainer.optimizers[0].param_groups[0]["lr"], straight.params_of(module)))
+    (lr, params), (told, others) = runs
+    assert told == lr == straight.LR / 8
+    assert_same(params, others)
+
+
+def test_two_optimizers_in_turn(lit, pl):
+    """Manual optimization: each has a state of its own in the scaler, until its update."""
+
+    def training_step(module, batch, index):
+        for optimizer in module.optimizers():
+            loss = straight.loss_of(module.layer, batch)
+            optimizer.zero_grad()
+            module.manual_backward(loss)
+            optimizer.step()
+
+    def configure_optimizers(module):
+        return [adam([module.layer.weight]), adam([module.layer.bias])]
+
+    methods = {"training_step": training_step, "configure_optimizers": configure_optimizers}
+    runs = []
+    for fold in ("never", "auto", "always"):
+        module = type("Two", (module_class(pl),), methods)()
+        module.automatic_optimization = False
+        scaler = torch.amp.GradScaler("mps", init_scale=2.0**20, growth_interval=3)
+        mixed = lit.MixedPrecision("16-mixed", scaler=scaler, fold=fold)
+        trainer = fit(pl, module, STEPS, plugins=[mixed])
+        runs.append((scaler_of(trainer), straight.params_of(module)))
+    for state, params in runs[1:]:
+        assert state == runs[0][0]
+        assert_same(params, runs[0][1])
 
 
 def test_an_optimizer_that_handles_scaling_may_be_clipped(lit, pl):

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import straight
 import torch
-from test_precision_plugin import assert_same, plugin, scaler_of
-from test_precision_stock import CLIPS, UNITS
-from trainers import QUIET, adam, fit, losses, module_class, plain_adam
+from straight import CLIPS, UNITS, assert_same
+from trainers import QUIET, adam, fit, losses, module_class, plain_adam, plugin, scaler_of
 
 STEPS = 4  # an epoch
 

@@ -7,22 +7,10 @@ from functools import cache
 import pytest
 import straight
 import torch
-from trainers import fit, losses, module_class, plain_adam
+from straight import CLIPS, STEPS, UNITS
+from trainers import fit, losses, module_class, plain_adam, torch_adamw
 
-STEPS = 6
-# Below all norms, and between the smallest and the largest gradient.
-CLIPS = {
-    "no clipping": {},
-    "norm": {"gradient_clip_val": 0.5},
-    "value": {"gradient_clip_val": 0.25, "gradient_clip_algorithm": "value"},
-}
-# Half an ulp of what autocast rounds params and results to.
-UNITS = {"32-true": 2.0**-24, "16-mixed": 2.0**-11, "bf16-mixed": 2.0**-8}
 DTYPES = {"32-true": torch.float32, "16-mixed": torch.float16, "bf16-mixed": torch.bfloat16}
-
-
-def torch_adamw(params):
-    return torch.optim.AdamW(params, lr=straight.LR, weight_decay=0.01)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_precision_plugin import assert_same
+from straight import assert_same
 from trainers import QUIET
 
 from mps_ds.optim import FusedAdam

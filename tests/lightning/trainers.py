@@ -32,6 +32,17 @@ def plain_adam(params: Any) -> torch.optim.Optimizer:
     return FusedAdam(params, lr=straight.LR)
 
 
+def torch_adamw(params: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(params, lr=straight.LR, weight_decay=0.01)
+
+
+def plugin(lit: Any, precision: str, **options: Any) -> Any:
+    """Our plugin for the Trainer."""
+    if precision == "32-true":
+        return lit.Precision(**options)
+    return lit.MixedPrecision(precision, **options)
+
+
 def module_class(pl: Any, **methods: Callable[..., Any]) -> Any:
     """A LightningModule class on `straight`'s model, with methods of a test's own."""
 
@@ -70,3 +81,41 @@ def fit(pl: Any, module: Any, steps: int = 6, accelerator: Any = "mps", **option
 
 def losses(module: Any) -> list[float]:
     return [float(loss) for loss in module.losses]
+
+
+def scaler_of(trainer: Any) -> dict[str, Any]:
+    """The state of the scaler; empty if there is none."""
+    state: dict[str, Any] = trainer.precision_plugin.state_dict()
+    return state
+
+
+def gradients(module: torch.nn.Module) -> list[torch.Tensor]:
+    return [p.grad.cpu() for p in module.parameters() if p.grad is not None]
+
+
+class Manual:
+    """Manual optimization with a look at the gradients after each step."""
+
+    def __init__(self, pl: Any, plugin: Any, with_closure: bool) -> None:
+        self.seen: list[list[torch.Tensor]] = []
+
+        def training_step(module: Any, batch: torch.Tensor, index: int) -> None:
+            optimizer = module.optimizers()
+
+            def closure() -> torch.Tensor:
+                optimizer.zero_grad()
+                loss = straight.loss_of(module.layer, batch)
+                module.manual_backward(loss)
+                return loss
+
+            if with_closure:
+                optimizer.step(closure=closure)
+            else:
+                closure()
+                optimizer.step()
+            self.seen.append(gradients(module))
+
+        module = type("Manual", (module_class(pl),), {"training_step": training_step})()
+        module.automatic_optimization = False
+        fit(pl, module, plugins=[plugin])
+        self.params = straight.params_of(module)

@@ -37,8 +37,9 @@ def why_not_ours(optimizer: Any, scaler: torch.amp.GradScaler | None) -> str | N
         return f"{type(optimizer).__name__} overrides FusedAdam.step"
     if _has_step_hooks(optimizer):
         return "the optimizer has step hooks, which are not called where a step is skipped"
-    if scaler is not None and not _is_torchs(scaler):
-        return f"{type(scaler).__name__} overrides methods of torch.amp.GradScaler"
+    if scaler is not None:
+        own = overrides(scaler, torch.amp.GradScaler, _SCALER_METHODS)
+        return f"{type(scaler).__name__} overrides {own}" if own else None
     return None
 
 
@@ -68,10 +69,6 @@ def _has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
         or torch_optimizer._global_optimizer_pre_hooks
         or torch_optimizer._global_optimizer_post_hooks
     )
-
-
-def _is_torchs(scaler: torch.amp.GradScaler) -> bool:
-    return overrides(scaler, torch.amp.GradScaler, _SCALER_METHODS) is None
 
 
 def _is_defined_in(function: Any, packages: tuple[str, ...]) -> bool:

@@ -125,13 +125,16 @@ class FoldedStep(_TrainerPrecision):
 
     def _who_looks(self, model: Any) -> str:
         """For whom gradients are written before the step, in words; empty if for nobody."""
-        trusted = (*self.family.roots(), "mps_ds", "lightning_utilities", "torch")
-        found = list(_onlookers.onlookers(model, model.trainer.callbacks, trusted))
+        found = list(_onlookers.onlookers(model, model.trainer.callbacks, self._trusted()))
         if not model.automatic_optimization:
             found.append("manual optimization")
         if self._fold == "always":
             found = [f for f in found if f.rpartition(".")[2] in _onlookers.CLIPPING_HOOKS]
         return ", ".join(found)
+
+    def _trusted(self) -> tuple[str, ...]:
+        """Packages whose hooks do not look at gradients, and those that wrap such hooks."""
+        return (*self.family.roots(), "mps_ds", "lightning_utilities", "torch")
 
     def _tell(self, message: str) -> None:
         """Say it once."""
