@@ -24,6 +24,7 @@ class ZeroOnMPS:
     # Of DeepSpeedStrategy.
     cluster_environment: Any
     config: Any
+    model: Any
     num_nodes: int
     parallel_devices: list[torch.device] | None
     world_size: int
@@ -127,12 +128,30 @@ class ZeroOfTrainer(ZeroOnMPS):
         more.setdefault("scale_wrt_gas", False)
         return super().backward(closure_loss, optimizer, *args, **more)  # type: ignore[misc]
 
+    def teardown(self) -> None:
+        """Take DeepSpeed's hooks from the module, which Lightning leaves there.
+
+        With them the engine stays in memory, and a second fit() of the same module calls its hooks
+        beside those of the new engine, which ends in an AttributeError within DeepSpeed.
+        """
+        import deepspeed
+
+        engine = self.model
+        if isinstance(engine, deepspeed.DeepSpeedEngine):
+            engine.destroy()
+            for hook in (engine.module_forward_pre_hook, engine.module_forward_post_hook):
+                if hook is not None:
+                    hook.remove()
+        super().teardown()  # type: ignore[misc]
+
 
 class ZeroOfFabric(ZeroOnMPS):
     """DeepSpeed's ZeRO on mps for Fabric: Lightning's DeepSpeedStrategy, and its arguments."""
 
     def _initialize_engine(self, model: torch.nn.Module, *args: Any, **more: Any) -> Any:
         self.cap_bucket(model)
+        # DeepSpeed clips to 1.0 where nothing is said; Fabric, and Lightning's Trainer, do not.
+        self.config.setdefault("gradient_clipping", 0.0)
         return super()._initialize_engine(model, *args, **more)  # type: ignore[misc]
 
 
