@@ -22,6 +22,7 @@ import torch
 
 import mps_ds
 from mps_ds import _native
+from mps_ds._soft_requirements import built_for, why_not
 from mps_ds.optim import FusedAdam
 from mps_ds.selftest.explain import MESSAGES, explain
 
@@ -41,6 +42,11 @@ def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+def explained(said: object) -> list[str]:
+    """The words by which `mps_ds.selftest --explain` and the table in docs know a message."""
+    return [message.words for message in explain(str(said))]
 
 
 # --- pip install . -------------------------------------------------------------------------------
@@ -86,6 +92,7 @@ def run_setup(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> str:
     monkeypatch.setattr(platform, "mac_ver", lambda: (facts.get("macos", "15.1"), ("", "", ""), ""))
     with pytest.raises(SystemExit) as refused:
         runpy.run_path("setup.py", run_name="__main__")
+    assert len(explained(refused.value)) == (facts.get("system", "darwin") != "win32")
     return str(refused.value)
 
 
@@ -114,11 +121,6 @@ def test_setup_refuses_other_systems(monkeypatch) -> None:
 
 
 # --- import mps_ds -------------------------------------------------------------------------------
-
-
-def explained(said: object) -> list[str]:
-    """The words by which `mps_ds.selftest --explain` and the table in docs know a message."""
-    return [message.words for message in explain(str(said))]
 
 
 def test_an_old_python_is_told_by_the_package_itself(monkeypatch) -> None:
@@ -238,6 +240,47 @@ def test_linux_without_the_variable_has_no_mps() -> None:
     )
     said = run(code, MPS_DS_SOFT="0").stdout
     assert explained(said) == ["PyTorch is not linked with support for mps devices"]
+
+
+@needs_mps
+def test_an_operator_that_mps_lacks() -> None:
+    with pytest.raises(NotImplementedError) as error:
+        torch.tensor([1, 2, 2], device="mps").mode()
+    assert explained(error.value) == ["is not currently implemented for the MPS device"]
+
+
+@pytest.mark.skipif(built_for() is None, reason="no software device in this build")
+def test_a_software_device_of_another_torch() -> None:
+    said = why_not("2.12.0")
+    assert explained(said) == ["The software MPS device was built for PyTorch"]
+    assert f"torch=={built_for()}" in str(said)
+
+
+def test_deepspeed_without_a_device(monkeypatch) -> None:
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(RuntimeError) as error:
+        mps_ds.deepspeed.enable()
+    assert explained(error.value) == ["mps_ds.deepspeed: there is no mps device"]
+
+
+@needs_mps
+def test_another_deepspeed(monkeypatch) -> None:
+    """One that lacks what the layer needs, and one with functions of other source."""
+    deepspeed = pytest.importorskip("deepspeed")
+    from mps_ds.deepspeed import bindings, replacements
+
+    def lacks(undo: object) -> None:
+        raise TypeError("Can't instantiate abstract class")
+
+    monkeypatch.setattr(deepspeed, "__version__", "0.18.2")
+    monkeypatch.setattr(bindings, "rebind", lacks)
+    with pytest.raises(RuntimeError, match=r"DeepSpeed 0\.18\.2 .* install deepspeed==") as error:
+        mps_ds.deepspeed.enable()
+    assert explained(error.value) == ["is too old or too new for this package"]
+    assert not mps_ds.deepspeed.is_enabled()
+    with pytest.warns(UserWarning, match="own stays in place of: some.function") as warned:
+        replacements.complain("0.19.7", ["some.function"])
+    assert explained(warned[0].message) == ["differs from the versions this was written for"]
 
 
 # --- out of memory, fork -------------------------------------------------------------------------

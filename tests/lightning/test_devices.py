@@ -13,7 +13,7 @@ import platform
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ pytest.importorskip("lightning")
 pytest.importorskip("pytorch_lightning")
 
 from mps_ds.selftest import diagnosis
+from mps_ds.selftest.explain import explain
 from mps_ds.selftest.machine import Machine
 
 ONE_DEVICE = [1, [0], "1", "0,", -1, "-1", "auto"]
@@ -255,6 +256,40 @@ def test_device_stats_without_psutil(packages, monkeypatch) -> None:
     monkeypatch.setattr(mps, "_PSUTIL_AVAILABLE", absent)
     with pytest.raises(ModuleNotFoundError, match="MPS device stats requires `psutil`"):
         mps.MPSAccelerator().get_device_stats(torch.device("mps", 0))
+
+
+def test_the_self_test_explains_what_lightning_says(packages, monkeypatch) -> None:
+    """`python -m mps_ds.selftest --explain`, given each message as it is raised."""
+
+    def said(create: Callable[..., Any], **options: Any) -> str:
+        try:
+            create(**options)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        raise AssertionError(f"{options} raised nothing")
+
+    mps = importlib.import_module(f"{packages.pytorch}.accelerators.mps")
+    monkeypatch.setattr(mps, "_PSUTIL_AVAILABLE", False)
+    messages = {
+        warned_of(packages, "cpu")[0]: "GPU available but not used",
+        said(mps.get_device_stats): "Fetching MPS device stats requires",
+    }
+    for create in (packages.trainer, packages.run_with):
+        messages |= {
+            said(create, accelerator="mps", devices=2): "You requested gpu",
+            said(create, accelerator="mps", devices=0): "is not a valid input",
+            said(create, accelerator="mps", strategy="ddp"): "strategies from the DDP family",
+        }
+    monkeypatch.setenv("DISABLE_MPS", "1")
+    packages.find("fabric.accelerators.mps", "MPSAccelerator").is_available.cache_clear()
+    for create in (packages.trainer, packages.run_with):
+        messages |= {
+            said(create, accelerator="mps"): "can not run on your system",
+            said(create, accelerator="gpu"): "No supported gpu backend found",
+        }
+    for text, words in messages.items():
+        (row,) = explain(text)
+        assert words in row.words
 
 
 # Prints what an operator that MPS lacks gives within a training step of Lightning.

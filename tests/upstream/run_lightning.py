@@ -30,8 +30,7 @@ from pathlib import Path
 
 from judge import Suite, Target, judge
 
-# Where Lightning tests MPS: marked so, or by a fixture that counts MPS devices. Left out are files
-# in which nearly all tests start processes for DDP, which are on the CPU.
+# Where Lightning tests MPS: marked so, or by a fixture that counts MPS devices.
 FILES = (
     "tests_fabric/accelerators",
     "tests_fabric/plugins/precision",
@@ -64,6 +63,9 @@ FILES = (
 )
 ALL = ("tests_fabric", "tests_pytorch")
 SEPARATE = {"lightning.pytorch": "pytorch_lightning", "lightning.fabric": "lightning_fabric"}
+
+# Tests that start processes for DDP do so on the CPU, and take most of the time.
+SELECTION = "mps or not (ddp or spawn or fork)"
 
 # What fails for a reason that is not ours.
 KNOWN = {
@@ -124,7 +126,7 @@ def main() -> int:
     )
     parser.add_argument("checkout", type=Path)
     parser.add_argument("--packages", choices=("lightning", "separate"), default="lightning")
-    parser.add_argument("--only", help="pytest's -k")
+    parser.add_argument("--only", default=SELECTION, help=f"pytest's -k; without it, {SELECTION}")
     parser.add_argument("--files", nargs="*", default=list(FILES), help="below CHECKOUT/tests")
     parser.add_argument("--all", action="store_true", help="all files")
     parser.add_argument("--minutes", type=float, default=240, help="limit of each half")
@@ -136,9 +138,7 @@ def main() -> int:
         return 2
 
     logs = arguments.logs or Path(tempfile.mkdtemp(prefix="lightning-tests-"))
-    options = ["--timeout=300", *more]
-    if arguments.only:
-        options += ["-k", arguments.only]
+    options = ["--timeout=300", "-k", arguments.only, *more]
     with tempfile.TemporaryDirectory(prefix="lightning-separate-") as copy:
         checkout = arguments.checkout.resolve()
         if arguments.packages == "separate":

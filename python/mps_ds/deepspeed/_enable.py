@@ -70,7 +70,10 @@ def disable() -> None:
 
 def _enable(undo: ExitStack) -> None:
     if not torch.backends.mps.is_available():
-        raise RuntimeError("mps_ds.deepspeed: there is no mps device in this process")
+        raise RuntimeError(
+            "mps_ds.deepspeed: there is no mps device in this process; `python -m mps_ds.selftest` "
+            "says why"
+        )
     wanted = os.environ.get("DS_ACCELERATOR", "mps")
     if wanted != "mps":
         raise RuntimeError(

@@ -144,8 +144,8 @@ MESSAGES = (
         "`python -m mps_ds.selftest` says why; on Linux set `MPS_DS_SOFT=1`",
     ),
     Message(
-        "DeepSpeed ... is too old",
-        "mps_ds.deepspeed knows DeepSpeed 0.19.6 and 0.19.8",
+        "is too old or too new for this package",
+        "mps_ds.deepspeed knows DeepSpeed 0.19.6 and 0.19.8, and could not start with this one",
         "`DS_BUILD_OPS=0 python -m pip install 'deepspeed==0.19.8'`",
     ),
     Message(
