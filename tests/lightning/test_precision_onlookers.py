@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -205,3 +206,19 @@ def test_a_scaler_of_ones_own_is_asked(lit, pl, told):
     straight.loss_of(layer, straight.batches(1)).backward()
     assert_same(seen[0], [p.grad / 2 for p in layer.parameters()])
     assert "Scaler overrides unscale_" in told()[0]
+
+
+def test_wrapping_does_not_hide_a_hook(lit, pl):
+    hook = "on_before_optimizer_step"
+    stock = getattr(pl.LightningModule, hook)
+
+    def own(module, optimizer):
+        raise AssertionError
+
+    own_looks_like_stock = functools.wraps(stock)(own)
+    own_as_partial = functools.partial(own, None)
+    for wrapped in (torch.no_grad()(own), own_looks_like_stock, own_as_partial):
+        found = onlookers(module_class(pl, **{hook: wrapped})(), [], lit.Precision()._trusted())
+        assert list(found) == [f"Straight.{hook}"]
+    harmless = module_class(pl, **{hook: torch.no_grad()(stock)})()
+    assert list(onlookers(harmless, [], lit.Precision()._trusted())) == []
