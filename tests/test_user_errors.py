@@ -84,6 +84,8 @@ def test_pip_looks_for_torch_only_where_the_build_can_succeed(environment) -> No
 
 def run_setup(monkeypatch: pytest.MonkeyPatch, **facts: Any) -> str:
     """What setup.py says to a machine with these facts, when it is asked for the name alone."""
+    for module in ("setuptools.command.build_ext", "setuptools.command.build_py"):
+        pytest.importorskip(module)  # they look at this machine's real facts
     monkeypatch.setattr(sys, "argv", ["setup.py", "--name"])
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(sys, "platform", facts.get("system", "darwin"))
@@ -145,6 +147,16 @@ def test_no_torch(monkeypatch) -> None:
         runpy.run_path(str(Path(mps_ds.__file__).with_name("_needs_torch.py")))
     assert f"{sys.executable} -m pip install 'torch>=2.10'" in str(error.value)
     assert explained(error.value) == ["mps_ds needs PyTorch 2.10"]
+
+
+def test_no_advice_that_rosetta_cannot_follow(monkeypatch) -> None:
+    """The newest PyTorch for Intel Macs is 2.2: pip finds no other there."""
+    monkeypatch.setattr(torch, "__version__", "2.2.2")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    with pytest.raises(ImportError, match=r"found 2\.2\.2.*Rosetta.*mps_ds\.selftest") as error:
+        _native._load()
+    assert "pip install" not in str(error.value)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import _fakes
+from ._needs_torch import how_to_install
 
 _OLDEST = (2, 10)
 NO_METAL = (
@@ -20,8 +21,7 @@ def _load() -> Any:
     version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
     if version < _OLDEST:
         raise ImportError(
-            f"mps_ds needs PyTorch 2.10 or newer, found {torch.__version__}. "
-            "Upgrade with: python -m pip install 'torch>=2.10'"
+            f"mps_ds needs PyTorch 2.10 or newer, found {torch.__version__}. {how_to_install()}"
         )
     try:
         library = importlib.import_module("mps_ds._C")
