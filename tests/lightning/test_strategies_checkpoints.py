@@ -37,9 +37,7 @@ def parameters(quick: set[tuple[str, str]]):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"), parameters({("mps_zero2", "16-mixed"), ("mps_zero3", "32-true")})
-)
+@pytest.mark.parametrize(("name", "precision"), parameters({("mps_zero2", "16-mixed")}))
 def test_a_resumed_run_is_the_unbroken_one(pl, name, precision, tmp_path) -> None:
     end = ParamsAtEnd.callback(pl)
     options = {"precision": precision, "gradient_clip_val": 1.0}
@@ -81,9 +79,7 @@ def test_a_checkpoint_written_after_fit_becomes_one_file_on_the_cpu(pl, name, tm
     assert equal(zero_training.whole_params(plain.network), end.params)
 
 
-@pytest.mark.parametrize(
-    ("name", "precision"), parameters({("mps_zero2", "bf16-mixed"), ("mps_zero3", "32-true")})
-)
+@pytest.mark.parametrize(("name", "precision"), parameters({("mps_zero2", "16-mixed")}))
 def test_validate_test_and_predict(pl, name, precision) -> None:
     """Outputs are those of the network in the type that computes."""
     dtype = {"32-true": torch.float32, "16-mixed": torch.float16, "bf16-mixed": torch.bfloat16}
