@@ -94,6 +94,16 @@ def test_another_accelerator_is_refused(pl, fabric) -> None:
         fabric.Fabric(**arguments).launch()
 
 
+def test_precision_plugins_that_do_not_know_deepspeed_are_refused(lit, pl, fabric) -> None:
+    plugin = lit.MixedPrecision("16-mixed")
+    with pytest.raises(RuntimeError, match=r"plugin MixedPrecision.*precision='32-true'"):
+        trainer(pl, "mps_zero2", plugins=[plugin]).fit(module(pl), data())
+    arguments = {"accelerator": "mps", "devices": 1, "strategy": "mps_zero2"}
+    plugin = lit.FabricMixedPrecision("16-mixed")
+    with pytest.raises(RuntimeError, match=r"plugin FabricMixedPrecision"):
+        fabric.Fabric(plugins=[plugin], **arguments).launch()
+
+
 def test_lightning_refuses_two_devices_and_instances(lit, pl, fabric) -> None:
     # Not ours to say: why there are names, and why several processes come from torchrun.
     arguments = {"accelerator": "mps", "strategy": "mps_zero2"}

@@ -156,3 +156,59 @@ def test_a_module_is_trained_again(pl, name) -> None:
         return losses(told)
 
     assert twice(name) == twice("auto")
+
+
+def test_offload_steps_on_the_cpu(pl) -> None:
+    from deepspeed.ops.adam import DeepSpeedCPUAdam
+
+    from mps_ds.optim import CPUAdam
+
+    class Offloaded(type(module(pl))):
+        def configure_optimizers(self):
+            return DeepSpeedCPUAdam(self.parameters(), lr=zero_training.LR, weight_decay=0.1)
+
+    told = Offloaded()
+    trainer(pl, "mps_zero2_offload").fit(told, data())
+
+    network, expected = zero_training.network().to("mps"), []
+    optimizer = CPUAdam(network.parameters(), lr=zero_training.LR, weight_decay=0.1)
+    for batch in data():
+        loss = zero_training.loss_of(network, batch.to("mps"))
+        expected.append(loss.item())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert losses(told) == expected
+
+
+def test_zero3_makes_params_in_shards(pl) -> None:
+    """With configure_model, params are never whole on the device."""
+    made = []
+
+    class Configured(type(module(pl))):
+        def __init__(self) -> None:
+            super().__init__()
+            del self.network
+
+        def configure_model(self) -> None:
+            self.network = zero_training.network()
+            made.extend(zero_training.whole_params(self.network))
+            assert all(hasattr(param, "ds_id") for param in self.network.parameters())
+
+    told = Configured()
+    trainer(pl, "mps_zero3").fit(told, data())
+    plain = module(pl)
+    for param, value in zip(plain.network.parameters(), made, strict=True):
+        param.data.copy_(value)
+    trainer(pl, "auto").fit(plain, data())
+    assert losses(told) == losses(plain)
+
+
+def test_an_instance_of_the_accelerator(pl) -> None:
+    told = module(pl)
+    arguments = {"accelerator": pl.accelerators.MPSAccelerator(), "precision": "bf16-mixed"}
+    arguments |= {"max_epochs": 1, "use_distributed_sampler": False, **zero_training.QUIET}
+    pl.Trainer(strategy="mps_zero2", devices=1, **arguments).fit(told, data())
+    by_name = module(pl)
+    trainer(pl, "mps_zero2", precision="bf16-mixed").fit(by_name, data())
+    assert losses(told) == losses(by_name)

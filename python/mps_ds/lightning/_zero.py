@@ -20,6 +20,7 @@ class ZeroOnMPS:
     """Mixed in before a DeepSpeedStrategy of Lightning."""
 
     stock: ClassVar[Any]  # the DeepSpeedStrategy it is mixed in before
+    stock_precision: ClassVar[Any]  # the DeepSpeedPrecision of the same distribution
 
     # Of DeepSpeedStrategy.
     cluster_environment: Any
@@ -70,16 +71,23 @@ class ZeroOnMPS:
         return 1
 
     def setup_environment(self) -> None:
-        """Check the device and join the processes.
+        """Check the device and the plugin, and join the processes.
 
         Raises:
-            RuntimeError: the accelerator is not mps, or the environment tells of other processes
-                than Lightning does.
+            RuntimeError: the accelerator is not mps, there is a precision plugin that does not know
+                DeepSpeed, or the environment tells of other processes than Lightning does.
         """
         if self.root_device.type != "mps":
             raise RuntimeError(
                 f"{type(self).__name__} is for accelerator='mps', and the device is "
                 f"{self.root_device}: pass accelerator='mps', devices=1, or choose another strategy"
+            )
+        precision = self.precision_in_use()
+        if not isinstance(precision, self.stock_precision):
+            raise RuntimeError(
+                f"{type(self).__name__} does not work with the plugin {type(precision).__name__}: "
+                "DeepSpeed scales, clips and steps itself. Leave the plugin out and pass "
+                "precision='32-true', '16-mixed', 'bf16-mixed', '16-true' or 'bf16-true'"
             )
         started = os.environ.get("WORLD_SIZE", str(self.world_size))
         if started != str(self.world_size):
@@ -90,6 +98,10 @@ class ZeroOnMPS:
             )
         # The stock one refuses all but CUDA.
         super(self.stock, self).setup_environment()  # type: ignore[misc]
+
+    def precision_in_use(self) -> Any:
+        """The precision plugin."""
+        raise NotImplementedError
 
     def cap_bucket(self, model: torch.nn.Module) -> None:
         """Let the buffer that gradients are reduced in be no larger than all gradients.
@@ -109,6 +121,12 @@ class ZeroOnMPS:
 
 class ZeroOfTrainer(ZeroOnMPS):
     """DeepSpeed's ZeRO on mps for Trainer: Lightning's DeepSpeedStrategy, and its arguments."""
+
+    precision_plugin: Any
+
+    def precision_in_use(self) -> Any:
+        """The precision plugin."""
+        return self.precision_plugin
 
     def _setup_model(self, model: torch.nn.Module) -> torch.nn.Module:
         # An earlier run has moved the module to the CPU. DeepSpeed brings a module back, but not
@@ -147,6 +165,12 @@ class ZeroOfTrainer(ZeroOnMPS):
 
 class ZeroOfFabric(ZeroOnMPS):
     """DeepSpeed's ZeRO on mps for Fabric: Lightning's DeepSpeedStrategy, and its arguments."""
+
+    precision: Any
+
+    def precision_in_use(self) -> Any:
+        """The precision plugin."""
+        return self.precision
 
     def _initialize_engine(self, model: torch.nn.Module, *args: Any, **more: Any) -> Any:
         self.cap_bucket(model)

@@ -6,6 +6,7 @@ deepspeed: the strategy does, when a Trainer or a Fabric asks for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -31,17 +32,18 @@ _registries: list[tuple[Any, type]] = []  # registries of Lightning, and the str
 @cache
 def build(family: Family) -> dict[str, type]:
     """The strategies of one distribution of Lightning, by their public names."""
-    stock = family.of_fabric("strategies.deepspeed").DeepSpeedStrategy
-    classes = {"FabricZeroStrategy": _derive("FabricZeroStrategy", ZeroOfFabric, stock)}
+    of = family.of_fabric
+    classes = {"FabricZeroStrategy": _derive("FabricZeroStrategy", ZeroOfFabric, of)}
     if family.trainer is not None:
-        stock = family.of_trainer("strategies.deepspeed").DeepSpeedStrategy
-        classes["ZeroStrategy"] = _derive("ZeroStrategy", ZeroOfTrainer, stock)
+        classes["ZeroStrategy"] = _derive("ZeroStrategy", ZeroOfTrainer, family.of_trainer)
     return classes
 
 
-def _derive(name: str, mixin: Any, stock: Any) -> type:
-    strategy: Any = derive(name, mixin, stock)
-    strategy.stock = stock
+def _derive(name: str, mixin: Any, of: Callable[[str], Any]) -> type:
+    """Of `of`, which imports a submodule of the Trainer's or Fabric's package."""
+    strategy: Any = derive(name, mixin, of("strategies.deepspeed").DeepSpeedStrategy)
+    strategy.stock = of("strategies.deepspeed").DeepSpeedStrategy
+    strategy.stock_precision = of("plugins.precision.deepspeed").DeepSpeedPrecision
     return strategy  # type: ignore[no-any-return]
 
 
