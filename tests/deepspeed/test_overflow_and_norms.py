@@ -199,6 +199,47 @@ def test_norms_of_nothing_of_other_orders_and_of_what_is_small(one_process) -> N
         assert within(norm(optimizer, tiny, params[:1]), exact_norm(tiny))
 
 
+def without_zero(grads: list[torch.Tensor], norm_type: float = 2) -> list[float]:
+    """What the two functions that serve training without ZeRO tell of the gradients."""
+    from deepspeed.runtime.utils import get_flattened_grad_norm, get_global_norm_of_tensors
+
+    params = [torch.nn.Parameter(torch.zeros_like(g)) for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g
+    params.append(torch.nn.Parameter(torch.zeros(3, device="mps")))  # without a gradient
+    masks = [torch.empty(0, 2, dtype=torch.long, device="mps")] * len(grads)
+    flattened = get_flattened_grad_norm(params, norm_type, grad_norm_mask=masks)
+    assert isinstance(flattened, (float, int))
+    of_tensors = get_global_norm_of_tensors(grads, norm_type)
+    assert of_tensors.device == grads[0].device
+    assert of_tensors.dim() == 0
+    return [flattened, of_tensors.item()]
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-18, 1e17])
+def test_norms_without_zero(one_process, scale) -> None:
+    grads = [g.float() * scale for g in params_and_grads()[1]]
+    for told in without_zero(grads):
+        assert within(torch.tensor(told), exact_norm(grads))
+    if scale == 1:
+        _, grads = params_and_grads()
+        for told in without_zero(grads):
+            assert within(torch.tensor(told), exact_norm(grads))
+        assert without_zero(grads, INF) == [max(g.abs().max().item() for g in grads)] * 2
+    for bad in (INF, NAN):
+        grads[2][0] = bad
+        assert without_zero(grads) == [-1, -1]
+
+
+def test_what_a_mask_leaves_out_does_not_count(one_process) -> None:
+    from deepspeed.runtime.utils import get_flattened_grad_norm
+
+    p = torch.nn.Parameter(torch.zeros(4, device="mps"))
+    p.grad = torch.tensor([3.0, 100.0, 100.0, 4.0], device="mps")
+    ranges = torch.tensor([[1, 3]], device="mps")
+    assert get_flattened_grad_norm([p], grad_norm_mask=[ranges]) == 5
+
+
 @pytest.mark.parametrize("max_norm", [0.25, 1e9])
 def test_clipping(one_process, max_norm) -> None:
     from deepspeed.runtime.utils import clip_grad_norm_

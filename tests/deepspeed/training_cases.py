@@ -127,23 +127,35 @@ def train(case: Case, rank: int, processes: int, device: str) -> dict[str, list[
         optimizer=optimizer(case, network.parameters()),
         config=case.config(processes),
     )
-    told: dict[str, list[float]] = {"loss": [], "norm": [], "skipped": [], "scale": []}
+    told: dict[str, list[float]] = {
+        name: [] for name in ("loss", "norm", "exact norm", "skipped", "scale")
+    }
     for tokens, following in text.batches(STEPS, CONTEXT):
         mine = slice(rank * BATCH, (rank + 1) * BATCH)
         loss = engine(tokens[mine].to(device), following[mine].to(device))
         engine.backward(loss)
-        # Without ZeRO and in fp32 DeepSpeed tells no norm.
-        grads = [p.grad for p in network.parameters() if case.stage == 0 and p.grad is not None]
-        gradient = sum(g.cpu().double().square().sum() for g in grads) ** 0.5
+        exact, scale = _exact_norm(network), _scale(engine)
         engine.step()
+        # Without ZeRO the new scale divides what is reported (and no scale multiplied the loss).
+        exact /= _scale(engine) if case.stage == 0 else scale
         norm = engine.get_global_grad_norm()
         told["loss"].append(loss.item())
-        told["norm"].append(float(norm if norm is not None else gradient))
+        # Without ZeRO and in fp32 DeepSpeed tells no norm.
+        told["norm"].append(float(norm) if norm is not None else exact)
+        told["exact norm"].append(exact)
         told["skipped"].append(engine.skipped_steps)
         told["scale"].append(_scale(engine))
     told["params"] = [p.detach().float().norm().item() for p in engine.module.parameters()]
     engine.destroy()
     return told
+
+
+def _exact_norm(network: torch.nn.Module) -> float:
+    """Of the gradients that the step is going to see, averaged over processes, in float64."""
+    from deepspeed.utils import safe_get_full_grad
+
+    grads = [safe_get_full_grad(p) for p in network.parameters()]
+    return float(sum(g.cpu().double().square().sum() for g in grads if g is not None) ** 0.5)
 
 
 def _scale(engine: Any) -> float:

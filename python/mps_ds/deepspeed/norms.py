@@ -138,6 +138,56 @@ def one_partition(own: Callable[..., Any]) -> Callable[..., Any]:
     return replacement
 
 
+def flattened(own: Callable[..., Any]) -> Callable[..., Any]:
+    """runtime.utils.get_flattened_grad_norm: fp16 and bf16 training without ZeRO."""
+
+    @wraps(own)
+    def replacement(
+        parameters: torch.Tensor | Iterable[torch.Tensor],
+        norm_type: float = 2,
+        mpu: Any = None,
+        grad_norm_mask: Sequence[Sequence[Any]] | None = None,
+    ) -> float:
+        parameters = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+        grads = [p.grad.data for p in parameters if p.grad is not None]
+        masked = any(len(ranges) > 0 for ranges in grad_norm_mask or ())
+        if float(norm_type) != 2.0 or masked or not grads:
+            return own(parameters, norm_type, mpu, grad_norm_mask)  # type: ignore[no-any-return]
+        import deepspeed.comm as dist
+        from deepspeed.accelerator import get_accelerator
+
+        total = sum_of_squares(grads, get_accelerator().current_device_name())
+        if mpu is not None:
+            dist.all_reduce(total, op=dist.ReduceOp.SUM, group=mpu.get_model_parallel_group())
+        return float(_or_minus_one(total.sqrt()))  # DeepSpeed's own reads once for each gradient
+
+    return replacement
+
+
+def of_tensors(own: Callable[..., Any]) -> Callable[..., Any]:
+    """runtime.utils.get_global_norm_of_tensors: bf16 training without ZeRO."""
+
+    @wraps(own)
+    def replacement(
+        input_tensors: Iterable[torch.Tensor],
+        norm_type: float = 2,
+        mpu: Any = None,
+        *more: Any,
+        **named: Any,
+    ) -> torch.Tensor:
+        tensors = list(input_tensors)
+        # Models in parallel, experts and graphs, whose parameters differ between versions.
+        special = mpu is not None or any(value for value in (*more, *named.values()))
+        if float(norm_type) != 2.0 or special or not tensors:
+            return own(tensors, norm_type, mpu, *more, **named)  # type: ignore[no-any-return]
+        from deepspeed.accelerator import get_accelerator
+
+        total = sum_of_squares(tensors, get_accelerator().current_device_name())
+        return _or_minus_one(total.sqrt()).to(tensors[0].device)
+
+    return replacement
+
+
 def clip_grad_norm_(own: Callable[..., Any]) -> Callable[..., Any]:
     """runtime.utils.clip_grad_norm_: fp32 training without ZeRO."""
 

@@ -114,6 +114,20 @@ TABLE = (
     ),
     Replacement(
         _UTILS,
+        "get_flattened_grad_norm",
+        norms.flattened,
+        ("810a8b0caef2319a",),
+        ("deepspeed.runtime.fp16.fused_optimizer",),
+    ),
+    Replacement(
+        _UTILS,
+        "get_global_norm_of_tensors",
+        norms.of_tensors,
+        ("859d869c25523664", "ede8f3358b11d0ab"),
+        ("deepspeed.runtime.bf16_optimizer",),
+    ),
+    Replacement(
+        _UTILS,
         "clip_grad_norm_",
         norms.clip_grad_norm_,
         ("cca61d709f569183", "2251781e3b839260"),
