@@ -46,10 +46,23 @@ void check_norm(const NormRequest& request, DeviceType device) {
   MPS_DS_CHECK(!std::isnan(request.max_norm), "max_norm is nan");
 }
 
+Tensor allocate(const Tensor& like, const std::vector<int64_t>& size, ScalarType type) {
+  try {
+    return torch::stable::new_empty(like, size, type);
+  } catch (const std::exception&) {
+    int64_t numel = 1;
+    for (const int64_t length : size) numel *= length;
+    const std::string device = device_name(like.device().type());
+    throw std::runtime_error(text("mps_ds: ", device,
+                                  " is out of memory: PyTorch could not allocate ", numel, " ",
+                                  type_name(type), " elements there"));
+  }
+}
+
 NormResults new_norm_results(const NormRequest& request) {
   const auto empty = [&](bool wanted, std::vector<int64_t> size) -> std::optional<Tensor> {
     if (!wanted) return std::nullopt;
-    return torch::stable::new_empty(request.tensors[0], size, ScalarType::Float);
+    return allocate(request.tensors[0], size, ScalarType::Float);
   };
   return {empty(request.wants_entries, {request.entries}), empty(request.wants_total, {}),
           empty(request.wants_found_inf, {}), empty(request.wants_clip_coef, {})};

@@ -37,6 +37,10 @@ struct NormResults {
 // Dense tensors of a floating type on `device`; numbers in their range.
 void check_norm(const NormRequest& request, DeviceType device);
 
+// A new tensor on the device of `like`, not yet written. Raises where there is no memory for it:
+// PyTorch's own message does not come through its stable ABI (before 2.13).
+Tensor allocate(const Tensor& like, const std::vector<int64_t>& size, ScalarType type);
+
 // New tensors beside the first of the request's, not yet written.
 NormResults new_norm_results(const NormRequest& request);
 

@@ -323,7 +323,7 @@ def test_a_step_that_finds_no_memory_changes_nothing_and_can_be_repeated(little_
     little_memory(size)  # the states need 8 bytes an element
     with pytest.raises(RuntimeError, match="MPS backend out of memory") as error:
         optimizers[0].step()
-    assert explained(error.value) == ["MPS backend out of memory"]
+    assert explained(error.value) == ["out of memory"]
     assert torch.equal(params[0].cpu(), start)
 
     torch.mps.set_per_process_memory_fraction(1.7)
@@ -333,6 +333,25 @@ def test_a_step_that_finds_no_memory_changes_nothing_and_can_be_repeated(little_
     assert torch.equal(params[0].cpu(), params[1])
     steps = [float(o.state[p]["step"]) for o, p in zip(optimizers, params, strict=True)]
     assert steps == [2, 2]
+
+
+@needs_mps
+def test_a_clipped_step_that_finds_no_memory_for_the_norm(little_memory) -> None:
+    """PyTorch's message is lost on its way through the stable ABI: it says what it was about."""
+    p = torch.nn.Parameter(torch.ones(1000, device="mps"))
+    p.grad = torch.ones_like(p)
+    optimizer = FusedAdam([p], lr=0.1)
+    optimizer.step(max_norm=1.0)
+    before = p.tolist()
+    torch.mps.empty_cache()
+
+    little_memory(0)
+    with pytest.raises(RuntimeError, match="mps is out of memory: PyTorch could not") as error:
+        optimizer.step(max_norm=1.0)
+    assert explained(error.value) == ["out of memory"]
+    torch.mps.set_per_process_memory_fraction(1.7)
+    assert p.tolist() == before
+    assert float(optimizer.state[p]["step"]) == 1
 
 
 LOADERS = """

@@ -4,8 +4,6 @@
 #include "mps/tensor_list.h"
 #include "norm_ops.h"
 
-#include <torch/csrc/stable/ops.h>
-
 #include "norm_source.h"
 
 namespace mps_ds::mps {
@@ -78,7 +76,7 @@ class NormDispatches {
   static Tensor new_partials(const NormRequest& request, const NormWork& work) {
     const size_t count = std::max<size_t>(1, work.chunks.size());
     const int64_t bytes = static_cast<int64_t>(count * sizeof(NormPartial));
-    return torch::stable::new_empty(request.tensors[0], {bytes}, ScalarType::Byte);
+    return allocate(request.tensors[0], {bytes}, ScalarType::Byte);
   }
 
   static std::optional<Bound> bound_or_none(const std::optional<Tensor>& tensor) {

@@ -78,7 +78,7 @@ MESSAGES = (
         "install that PyTorch, or build for this one as the message says",
     ),
     Message(
-        "MPS backend out of memory",
+        "out of memory",
         "PyTorch's limit is reached: 1.7 times the memory that Metal recommends, or what "
         "PYTORCH_MPS_HIGH_WATERMARK_RATIO or torch.mps.set_per_process_memory_fraction set",
         "smaller batches or 16-bit types; free what is not used and call "
