@@ -243,6 +243,7 @@ def test_a_build_without_metal_says_so_at_the_first_use_on_mps() -> None:
         assert explained(said) == ["this build of mps_ds has no Metal operations"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac has the device")
 def test_linux_without_the_variable_has_no_mps() -> None:
     code = (
@@ -354,7 +355,8 @@ def test_a_clipped_step_that_finds_no_memory_for_the_norm(little_memory) -> None
     assert float(optimizer.state[p]["step"]) == 1
 
 
-LOADERS = """
+IN_CHILDREN = """
+import os
 import mps_ds, torch
 from torch.utils.data import DataLoader, Dataset
 
@@ -366,28 +368,43 @@ class Made(Dataset):
     def __getitem__(self, index):
         return torch.full((2,), float(index), device=self.device)
 
-if __name__ == "__main__":
-    p = torch.nn.Parameter(torch.ones(2, device="mps"))
-    p.grad = torch.ones_like(p)
+def step(p):
     from mps_ds.optim import FusedAdam
-    FusedAdam([p], lr=0.5).step()
-    for device in ("cpu", "mps"):
-        loader = DataLoader(Made(device), num_workers=1, multiprocessing_context="fork")
-        try:
-            for batch in loader:
-                print(device, batch.to("mps").tolist())
-        except RuntimeError as error:
-            print(" ".join(str(error).split()))
+    p.grad = torch.ones_like(p)
+    FusedAdam([p], lr=0.5, weight_decay=0.0).step()
+    return p.tolist()
+
+def attempt(function):
+    try:
+        print(function(), flush=True)
+    except RuntimeError as error:
+        print(" ".join(str(error).split()), flush=True)
+
+p = torch.nn.Parameter(torch.ones(2, device="mps"))
+child = os.fork()
+if child == 0:
+    attempt(lambda: step(torch.nn.Parameter(torch.ones(2))))
+    attempt(lambda: step(p))
+    os._exit(0)
+os.waitpid(child, 0)
+attempt(lambda: step(p))
+for device in ("cpu", "mps"):
+    loader = DataLoader(Made(device), num_workers=1, multiprocessing_context="fork")
+    attempt(lambda: [batch.to("mps").tolist() for batch in loader])
 """
 
 
 @needs_mps
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac hangs where the software device raises")
-def test_workers_of_a_data_loader_may_fork_if_they_leave_mps_alone() -> None:
-    on_cpu, another, said = run(LOADERS, MPS_DS_SOFT="1").stdout.splitlines()
-    assert (on_cpu, another) == ("cpu [[0.0, 0.0]]", "cpu [[1.0, 1.0]]")
-    assert "use spawn" in said
-    assert explained(said) == ["MPS was initialised before fork"]
+def test_a_forked_process_may_import_and_work_on_the_cpu_and_is_told_about_mps() -> None:
+    """A fork that imports mps_ds after the parent has used mps, and a data loader's workers."""
+    lines = run(IN_CHILDREN, MPS_DS_SOFT="1").stdout.splitlines()
+    child_cpu, child_mps, parent_mps, worker_cpu, worker_mps = lines
+    assert child_cpu == parent_mps == "[0.5, 0.5]"
+    assert worker_cpu == "[[[0.0, 0.0]], [[1.0, 1.0]]]"
+    for said in (child_mps, worker_mps):
+        assert "use spawn" in said
+        assert explained(said) == ["MPS was initialised before fork"]
 
 
 # --- the table -----------------------------------------------------------------------------------
