@@ -48,6 +48,7 @@ def test_names_are_registered_with_the_options_they_stand_for(lit, registries) -
             assert registry[name]["strategy"] is strategy
             assert registry[name]["init_params"] == options
             assert registry[name]["description"]
+        assert registry["mps_replicas"]["description"]
 
 
 def test_registering_again_changes_nothing(lit, registries) -> None:
@@ -79,15 +80,17 @@ def test_without_deepspeed_the_error_says_how_to_get_it(lit, monkeypatch) -> Non
             strategy()
 
 
-def test_without_an_mps_device_the_error_says_where_to_look(lit, monkeypatch) -> None:
+def test_without_an_mps_device_the_error_says_where_to_look(registries, monkeypatch) -> None:
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    for strategy in (lit.ZeroStrategy, lit.FabricZeroStrategy):
-        with pytest.raises(RuntimeError, match=r"needs an mps device.*mps_ds.selftest"):
-            strategy()
+    for registry in registries:
+        for name in (*BUILT_IN, "mps_replicas"):
+            with pytest.raises(RuntimeError, match=r"needs an mps device.*mps_ds.selftest"):
+                registry.get(name)
 
 
-def test_another_accelerator_is_refused(pl, fabric) -> None:
-    arguments = {"accelerator": "cpu", "devices": 1, "strategy": "mps_zero2"}
+@pytest.mark.parametrize("name", ["mps_zero2", "mps_replicas"])
+def test_another_accelerator_is_refused(pl, fabric, name) -> None:
+    arguments = {"accelerator": "cpu", "devices": 1, "strategy": name}
     with pytest.raises(RuntimeError, match=r"accelerator='mps'.*device is cpu"):
         pl.Trainer(**arguments, **zero_training.QUIET).fit(module(pl), data())
     with pytest.raises(RuntimeError, match=r"accelerator='mps'.*device is cpu"):
@@ -117,13 +120,14 @@ def test_lightning_refuses_two_devices_and_instances(lit, pl, fabric) -> None:
         fabric.Fabric(accelerator="mps", strategy=lit.FabricZeroStrategy(stage=2))
 
 
+@pytest.mark.parametrize("name", ["mps_zero2", "mps_replicas"])
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_processes_that_torchrun_started_are_counted(pl, fabric, monkeypatch, nodes) -> None:
+def test_processes_that_torchrun_started_are_counted(pl, fabric, monkeypatch, nodes, name) -> None:
     started = {"TORCHELASTIC_RUN_ID": "x", "WORLD_SIZE": "4", "RANK": "3", "LOCAL_RANK": "1"}
-    for name, value in started.items():
-        monkeypatch.setenv(name, value)
-    trainer_ = trainer(pl, "mps_zero2", num_nodes=nodes)
-    fabric_ = fabric.Fabric(accelerator="mps", devices=1, num_nodes=nodes, strategy="mps_zero2")
+    for variable, value in started.items():
+        monkeypatch.setenv(variable, value)
+    trainer_ = trainer(pl, name, num_nodes=nodes)
+    fabric_ = fabric.Fabric(accelerator="mps", devices=1, num_nodes=nodes, strategy=name)
     for strategy in (trainer_.strategy, fabric_.strategy):
         assert strategy.num_processes == 4 // nodes
         assert (strategy.world_size, strategy.global_rank, strategy.local_rank) == (4, 3, 1)

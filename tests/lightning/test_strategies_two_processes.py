@@ -1,4 +1,4 @@
-"""Two processes, started by torchrun, train as one that accumulates their batches.
+"""Two processes, started by torchrun, train as one that accumulates their batches: all strategies.
 
 One process with accumulate_grad_batches=2 takes the mean of the gradients of two batches, g0/2 +
 g1/2. Two processes take the same mean, and gloo adds two numbers as everybody does. So in float32
@@ -48,7 +48,7 @@ def torchrun(folder: Path, precision: str) -> list[dict]:
     if sys.platform != "darwin":
         environment["MPS_DS_SOFT"] = "1"
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    script = [HERE / "zero_two_processes.py", folder, precision, *NAMES]
+    script = [HERE / "zero_two_processes.py", folder, precision, *NAMES, "mps_replicas"]
     command = [*launcher, "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0", *script]
     ran = subprocess.run(
         command, env=environment, cwd=folder, capture_output=True, text=True, timeout=1500
@@ -67,7 +67,7 @@ def in_turn():
     return [losses(told)[rank::2] for rank in range(2)], end.params
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "mps_replicas"])
 def test_float32_losses_and_params_are_those_of_one_process(two_processes, in_turn, name) -> None:
     expected, params = in_turn
     for rank, told in enumerate(two_processes("32-true")):
@@ -75,7 +75,8 @@ def test_float32_losses_and_params_are_those_of_one_process(two_processes, in_tu
         assert equal(told[name]["params"], params)
 
 
-def test_fabric_too(two_processes) -> None:
+@pytest.mark.parametrize("name", ["mps_zero2", "mps_replicas"])
+def test_fabric_too(two_processes, name) -> None:
     network = zero_training.network().to("mps")
     optimizer, _ = zero_training.optimizer_of(network.parameters())
     expected = []
@@ -87,11 +88,11 @@ def test_fabric_too(two_processes) -> None:
             optimizer.step()
             optimizer.zero_grad()
     for rank, told in enumerate(two_processes("32-true")):
-        assert told["fabric"] == {"losses": expected[rank::2], "sum": 3.0}
+        assert told[f"fabric {name}"] == {"losses": expected[rank::2], "sum": 3.0}
 
 
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed", "bf16-mixed"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "mps_replicas"])
 def test_a_resumed_run_is_the_unbroken_one(two_processes, name, precision) -> None:
     first, second = two_processes(precision)
     for told in (first, second):

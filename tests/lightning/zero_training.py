@@ -132,10 +132,15 @@ def switch_deepspeed_off() -> None:
 
     _forget_what_zero3_trained()
     gc.collect()
-    if torch.distributed.is_initialized():
-        deepspeed.comm.destroy_process_group()
-        deepspeed.comm.comm.cdb = None
+    leave_process_group()
+    deepspeed.comm.comm.cdb = None
     mps_ds.deepspeed.disable()
+
+
+def leave_process_group() -> None:
+    """Back to a process without a process group."""
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         os.environ.pop(name, None)  # Lightning sets them for DeepSpeed
 

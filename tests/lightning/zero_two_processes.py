@@ -71,6 +71,7 @@ def with_fabric(name: str) -> dict:
         told.append(loss.item())
         fabric.backward(loss)
         optimizer.step()
+        optimizer.zero_grad()
     total = fabric.all_reduce(torch.tensor(float(RANK + 1), device=fabric.device), reduce_op="sum")
     return {"losses": told, "sum": total.item()}
 
@@ -79,7 +80,8 @@ def main() -> None:
     folder, precision, *names = sys.argv[1:]
     results = {name: with_trainer(name, precision, Path(folder)) for name in names}
     if precision == "32-true":
-        results["fabric"] = with_fabric(names[0])
+        for name in ("mps_zero2", "mps_replicas"):
+            results[f"fabric {name}"] = with_fabric(name)
         results["shared out"] = shared_out(names[0])
     torch.save(results, f"{folder}/rank{RANK}.pt")
 

@@ -1,34 +1,30 @@
 """Lightning's DeepSpeed strategies on mps.
 
 Lightning has two, for Trainer and for Fabric, in each of its distributions. :class:`ZeroOnMPS` goes
-before one of them and answers what it refuses or assumes: a CUDA accelerator, a device of its own
-for each process of a machine, processes that Lightning starts itself.
+before one of them, and lifts or changes what they assume of CUDA.
 """
 
 from __future__ import annotations
 
 import copy
-import os
 from typing import Any, ClassVar
 
 import torch
 
+from ._one_device import OneDevice, need_mps
+
 DEEPSPEED_BUCKET = 500_000_000  # DeepSpeed's reduce_bucket_size where a config has none
 
 
-class ZeroOnMPS:
+class ZeroOnMPS(OneDevice):
     """Mixed in before a DeepSpeedStrategy of Lightning."""
 
     stock: ClassVar[Any]  # the DeepSpeedStrategy it is mixed in before
     stock_precision: ClassVar[Any]  # the DeepSpeedPrecision of the same distribution
 
     # Of DeepSpeedStrategy.
-    cluster_environment: Any
     config: Any
     model: Any
-    num_nodes: int
-    parallel_devices: list[torch.device] | None
-    world_size: int
 
     def __init__(
         self, *args: Any, overlap_comm: bool = False, config: Any = None, **options: Any
@@ -46,55 +42,30 @@ class ZeroOnMPS:
             ImportError: deepspeed is not installed.
             RuntimeError: there is no mps device, or a DeepSpeed engine was made before.
         """
-        _enable_deepspeed(type(self).__name__)
+        need_mps(type(self).__name__)
+        from mps_ds import deepspeed
+
+        deepspeed.enable()
         # Lightning writes into it, and a registered one is for many Trainers.
         config = copy.deepcopy(config) if isinstance(config, dict) else config
         super().__init__(  # type: ignore[call-arg]
             *args, overlap_comm=overlap_comm, config=config, **options
         )
 
-    @property
-    def root_device(self) -> torch.device:
-        """The one device, whatever the rank: processes of one Mac share its GPU."""
-        assert self.parallel_devices is not None
-        return self.parallel_devices[0]
-
-    @property
-    def num_processes(self) -> int:
-        """Processes of this machine.
-
-        Lightning counts devices, and `devices` is 1 on mps. What torchrun has started counts here.
-        """
-        environment = self.cluster_environment
-        if environment is not None and environment.creates_processes_externally:
-            return max(1, int(environment.world_size()) // self.num_nodes)
-        return 1
-
     def setup_environment(self) -> None:
         """Check the device and the plugin, and join the processes.
 
         Raises:
-            RuntimeError: the accelerator is not mps, there is a precision plugin that does not know
-                DeepSpeed, or the environment tells of other processes than Lightning does.
+            RuntimeError: as check_device_and_processes, or there is a precision plugin that does
+                not know DeepSpeed.
         """
-        if self.root_device.type != "mps":
-            raise RuntimeError(
-                f"{type(self).__name__} is for accelerator='mps', and the device is "
-                f"{self.root_device}: pass accelerator='mps', devices=1, or choose another strategy"
-            )
+        self.check_device_and_processes()
         precision = self.precision_in_use()
         if not isinstance(precision, self.stock_precision):
             raise RuntimeError(
                 f"{type(self).__name__} does not work with the plugin {type(precision).__name__}: "
                 "DeepSpeed scales, clips and steps itself. Leave the plugin out and pass "
                 "precision='32-true', '16-mixed', 'bf16-mixed', '16-true' or 'bf16-true'"
-            )
-        started = os.environ.get("WORLD_SIZE", str(self.world_size))
-        if started != str(self.world_size):
-            raise RuntimeError(
-                f"WORLD_SIZE={started} in the environment, but Lightning sees {self.world_size} "
-                "process(es). Start several with: torchrun --nproc-per-node N script.py, and leave "
-                "devices=1"
             )
         # The stock one refuses all but CUDA.
         super(self.stock, self).setup_environment()  # type: ignore[misc]
@@ -177,14 +148,3 @@ class ZeroOfFabric(ZeroOnMPS):
         # DeepSpeed clips to 1.0 where nothing is said; Fabric, and Lightning's Trainer, do not.
         self.config.setdefault("gradient_clipping", 0.0)
         return super()._initialize_engine(model, *args, **more)  # type: ignore[misc]
-
-
-def _enable_deepspeed(what: str) -> None:
-    if not torch.backends.mps.is_available():
-        raise RuntimeError(
-            f"{what} needs an mps device, and this process has none. "
-            "`python -m mps_ds.selftest` says why; on Linux, MPS_DS_SOFT=1 gives a software one"
-        )
-    from mps_ds import deepspeed
-
-    deepspeed.enable()

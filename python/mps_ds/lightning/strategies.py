@@ -1,7 +1,7 @@
-"""ZeRO strategies on mps, by name: ``Trainer(accelerator="mps", strategy="mps_zero2")``.
+"""Strategies on mps, by name: ``Trainer(accelerator="mps", strategy="mps_zero2")``.
 
 Names, because Lightning refuses instances of parallel strategies on mps. Nothing here imports
-deepspeed: the strategy does, when a Trainer or a Fabric asks for it.
+deepspeed: a ZeRO strategy does, when a Trainer or a Fabric asks for it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from functools import cache
 from typing import Any
 
 from ._family import Family, derive
+from ._replicas import ReplicasOnMPS
 from ._zero import ZeroOfFabric, ZeroOfTrainer
 
-BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
+ZERO: dict[str, tuple[str, dict[str, Any]]] = {
     "mps_zero1": ("ZeRO 1 on mps: optimizer states in shards", {"stage": 1}),
     "mps_zero2": ("ZeRO 2 on mps: gradients in shards too", {"stage": 2}),
     "mps_zero2_offload": (
@@ -22,24 +23,25 @@ BUILT_IN: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "mps_zero3": ("ZeRO 3 on mps: params in shards too", {"stage": 3}),
 }
+REPLICAS = ("mps_replicas", "DistributedDataParallel on mps: a copy of the model in each process")
 # Lightning takes a name with one of these in it for a strategy of its own, and refuses it on mps.
 REFUSED_BY_LIGHTNING = ("deepspeed", "ddp", "dp")
 
 _own: dict[str, tuple[str, dict[str, Any]]] = {}  # what register_strategy was given
-_registries: list[tuple[Any, type]] = []  # registries of Lightning, and the strategy for each
+_registries: list[tuple[Any, type]] = []  # registries of Lightning, and the ZeRO strategy for each
 
 
 @cache
 def build(family: Family) -> dict[str, type]:
-    """The strategies of one distribution of Lightning, by their public names."""
+    """The ZeRO strategies of one distribution of Lightning, by their public names."""
     of = family.of_fabric
-    classes = {"FabricZeroStrategy": _derive("FabricZeroStrategy", ZeroOfFabric, of)}
+    classes = {"FabricZeroStrategy": _derive_zero("FabricZeroStrategy", ZeroOfFabric, of)}
     if family.trainer is not None:
-        classes["ZeroStrategy"] = _derive("ZeroStrategy", ZeroOfTrainer, family.of_trainer)
+        classes["ZeroStrategy"] = _derive_zero("ZeroStrategy", ZeroOfTrainer, family.of_trainer)
     return classes
 
 
-def _derive(name: str, mixin: Any, of: Callable[[str], Any]) -> type:
+def _derive_zero(name: str, mixin: Any, of: Callable[[str], Any]) -> type:
     """Of `of`, which imports a submodule of the Trainer's or Fabric's package."""
     strategy: Any = derive(name, mixin, of("strategies.deepspeed").DeepSpeedStrategy)
     strategy.stock = of("strategies.deepspeed").DeepSpeedStrategy
@@ -49,17 +51,29 @@ def _derive(name: str, mixin: Any, of: Callable[[str], Any]) -> type:
 
 def register(family: Family) -> None:
     """Register all names with a distribution's Trainer and Fabric. A second call does nothing."""
-    classes = build(family)
-    registries = [(family.of_fabric("strategies").STRATEGY_REGISTRY, classes["FabricZeroStrategy"])]
+    zero = build(family)
+    _register(
+        family.of_fabric("strategies").STRATEGY_REGISTRY,
+        zero["FabricZeroStrategy"],
+        derive("FabricReplicasStrategy", ReplicasOnMPS, family.of_fabric("strategies").DDPStrategy),
+    )
     if family.trainer is not None:
-        registry = family.of_trainer("strategies").StrategyRegistry
-        registries.append((registry, classes["ZeroStrategy"]))
-    for registry, strategy in registries:
-        if any(registry is known for known, _ in _registries):
-            continue
-        for name, (description, options) in {**BUILT_IN, **_own}.items():
-            registry.register(name, strategy, description=description, **options)
-        _registries.append((registry, strategy))
+        strategies = family.of_trainer("strategies")
+        _register(
+            strategies.StrategyRegistry,
+            zero["ZeroStrategy"],
+            derive("ReplicasStrategy", ReplicasOnMPS, strategies.DDPStrategy),
+        )
+
+
+def _register(registry: Any, zero: type, replicas: type) -> None:
+    if any(registry is known for known, _ in _registries):
+        return
+    for name, (description, options) in {**ZERO, **_own}.items():
+        registry.register(name, zero, description=description, **options)
+    name, description = REPLICAS
+    registry.register(name, replicas, description=description)
+    _registries.append((registry, zero))
 
 
 def register_strategy(name: str, description: str = "", **options: Any) -> None:
