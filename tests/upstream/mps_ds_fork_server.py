@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import json
 import multiprocessing.spawn
 import os
 import sys
@@ -32,6 +33,8 @@ LIBRARIES = (
     "transformers.models.opt.modeling_opt",
 )
 
+VERSIONS = json.loads(os.environ["MPS_DS_UPSTREAM_VERSIONS"])
+
 _prepare = multiprocessing.spawn.prepare
 
 
@@ -44,6 +47,8 @@ def _prepare_with_environment(data: dict[str, Any]) -> None:
     if os.environ.get("MPS_DS_DEEPSPEED", "0") != "0":
         importlib.import_module("mps_ds._autodeepspeed")
     _prepare(data)
+    # A test in bf16 asks for the versions of CUDA and NCCL that DeepSpeed was built with.
+    importlib.import_module("deepspeed.git_version_info").torch_info.update(VERSIONS)
 
 
 for _name in LIBRARIES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import multiprocessing.forkserver
 import multiprocessing.spawn
@@ -12,6 +13,7 @@ from typing import Any
 import deepspeed
 import torch.multiprocessing
 from deepspeed.accelerator import get_accelerator
+from deepspeed.git_version_info import torch_info
 
 _HOOKS = ("MPS_DS_SOFT", "MPS_DS_DEEPSPEED")
 
@@ -51,3 +53,4 @@ if _processes > 1:
     type(get_accelerator()).device_count = lambda self: _processes
 if sys.platform != "darwin":
     _fork_instead_of_spawning()
+torch_info.update(json.loads(os.environ["MPS_DS_UPSTREAM_VERSIONS"]))

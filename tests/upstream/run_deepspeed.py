@@ -15,6 +15,7 @@ DeepSpeed's harness skips tests that want more processes than the accelerator ha
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import subprocess
@@ -40,6 +41,9 @@ FILES = (
     "v1/accelerator",
 )
 
+# Tests in bf16 are skipped unless DeepSpeed was built with CUDA and NCCL from these versions on,
+# whatever the accelerator says about bf16. (On a Mac, where processes are spawned, they still are.)
+VERSIONS = {"cuda_version": "11.0", "nccl_version": "2.10"}
 
 # What fails for a reason that is not ours: counted and named, but no failure of the run.
 KNOWN = {
@@ -56,6 +60,7 @@ def environment(processes: int, accelerator: str) -> dict[str, str]:
     told = {k: v for k, v in os.environ.items() if k not in ("MPS_DS_DEEPSPEED", "MPS_DS_SOFT")}
     told["DS_ACCELERATOR"] = accelerator
     told["MPS_DS_UPSTREAM_PROCESSES"] = str(processes)
+    told["MPS_DS_UPSTREAM_VERSIONS"] = json.dumps(VERSIONS)
     told.setdefault("OMP_NUM_THREADS", "1")
     if accelerator == "mps":
         told["MPS_DS_DEEPSPEED"] = "1"
@@ -73,21 +78,20 @@ def run(checkout: Path, target: str, arguments: argparse.Namespace, report: Path
     ]  # fmt: skip
     if arguments.only:
         command += ["-k", arguments.only]
-    pytest = subprocess.Popen(
-        command,
-        cwd=checkout / "tests",
-        env=environment(arguments.processes, arguments.accelerator),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        said, _ = pytest.communicate(timeout=arguments.minutes * 60)
-    except subprocess.TimeoutExpired:
-        print(f"    {target}: stopped after {arguments.minutes} minutes; what had run counts")
-        pytest.send_signal(signal.SIGINT)  # it still writes its report
-        said, _ = pytest.communicate()
-    report.with_suffix(".log").write_text(said)
+    with report.with_suffix(".log").open("w") as log:
+        pytest = subprocess.Popen(
+            command,
+            cwd=checkout / "tests",
+            env=environment(arguments.processes, arguments.accelerator),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            pytest.wait(timeout=arguments.minutes * 60)
+        except subprocess.TimeoutExpired:
+            print(f"    {target}: stopped after {arguments.minutes} minutes; what had run counts")
+            pytest.send_signal(signal.SIGINT)  # it still writes its report
+            pytest.wait()
 
 
 def outcomes(report: Path) -> list[tuple[str, str, str]]:
