@@ -132,17 +132,19 @@ def switch_deepspeed_off() -> None:
 
     _forget_what_zero3_trained()
     gc.collect()
-    leave_process_group()
-    deepspeed.comm.comm.cdb = None
+    if deepspeed.comm.comm.cdb is not None:
+        deepspeed.comm.destroy_process_group()  # and what DeepSpeed remembers of it
+        deepspeed.comm.comm.cdb = None
     mps_ds.deepspeed.disable()
+    leave_process_group()
 
 
 def leave_process_group() -> None:
-    """Back to a process without a process group."""
+    """Back to a process without a process group, and without what Lightning sets for one."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        os.environ.pop(name, None)  # Lightning sets them for DeepSpeed
+        os.environ.pop(name, None)
 
 
 def _forget_what_zero3_trained() -> None:
