@@ -148,12 +148,15 @@ def leave_process_group() -> None:
 
 
 def _forget_what_zero3_trained() -> None:
-    """DeepSpeed keeps every module that ZeRO 3 has trained, and with it the engine."""
+    """DeepSpeed keeps every module that ZeRO 3 has trained, and its own function in torch."""
     from deepspeed.runtime.zero.parameter_offload import FWD_MODULE_STACK
+    from deepspeed.runtime.zero.partition_parameters import InsertPostInitMethodToModuleSubClasses
 
     for module in FWD_MODULE_STACK:
-        module._trainer = None
+        module._trainer = None  # and with it the engine
     FWD_MODULE_STACK.clear()
     for cache in gc.get_objects():
         if type(cache) is functools._lru_cache_wrapper and "deepspeed" in cache.__module__:
             cache.cache_clear()
+    if hasattr(InsertPostInitMethodToModuleSubClasses, "linear_bk"):
+        torch.nn.functional.linear = InsertPostInitMethodToModuleSubClasses.linear_bk
