@@ -55,8 +55,8 @@ class Suite:
     options: Sequence[str] = ()
     """More for pytest."""
     known: Mapping[str, str] = field(default_factory=dict)
-    """Reasons of failures that are not ours, by the end of a test's name, with its parameters or
-    without: `test_file::test_name[case]`, `test_name`."""
+    """Reasons of failures that are not ours, by a test's name, with its file or without, with its
+    parameters or without: `folder.test_file::test_name[case]`, `test_name`."""
     minutes: float = 120
     """Limit of each target."""
 
@@ -105,12 +105,14 @@ def judge(suite: Suite, targets: Iterable[Target]) -> int:
         if len(missing) == len(target.paths):
             continue
         outcomes = run(suite, target)
-        if not outcomes:
+        if not suite.report(target).exists():
             log = suite.report(target).with_suffix(".log")
             tally.broken.append(f"{target.name}: no test ran, see {log}")
         for file in dict.fromkeys(told.file for told in outcomes):
             of_this = [told for told in outcomes if told.file == file]
             _print_row(file, tally.add(of_this, suite.known))
+    if not tally.total:
+        tally.broken.append("no test ran at all")
     _print_row("all", tally.total)
     for name, reasons in (("skipped", tally.skipped), ("known", tally.known)):
         for reason, times in reasons.most_common():
@@ -170,10 +172,10 @@ def _stop(pytest: subprocess.Popen[bytes]) -> None:
 
 
 def _known(test: str, known: Mapping[str, str]) -> str | None:
-    without_parameters = test.split("[")[0]
-    for name, reason in known.items():
-        if test.endswith(name) or without_parameters.endswith(name):
-            return reason
+    names = (test, test.split("::", 1)[-1])
+    for name in (*names, *(name.split("[")[0] for name in names)):
+        if name in known:
+            return known[name]
     return None
 
 
