@@ -17,6 +17,7 @@ collective waits for.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -57,6 +58,9 @@ _OUTPUTS: dict[str, frozenset[str]] = {
 
 _library: Any = None
 
+# Futures of collectives that have started, in their order, by the name of their group.
+_started: dict[str, list[torch.futures.Future[Any]]] = {}
+
 
 def is_enabled() -> bool:
     """Whether :func:`enable` is in force in this process."""
@@ -92,6 +96,7 @@ def disable() -> None:
         return
     _library._destroy()
     _library = None
+    _started.clear()
     devices = dist.Backend.backend_capability["gloo"]
     if "mps" in devices:
         devices.remove("mps")
@@ -130,7 +135,7 @@ def _collective(op: torch._ops.OpOverload, *args: Any) -> Any:
     # One wait for all. As in PyTorch's own collectives, autograd is not told of what they write.
     views = iter(cpu_views(tensors, writes=False))
     on_cpu = op(*[_map(lambda _: next(views), arg) for arg in args])
-    return _results(op, args, on_cpu, wrap=_is_async(op, args))
+    return _results(op, args, on_cpu)
 
 
 def _is_async(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:
@@ -140,33 +145,58 @@ def _is_async(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any, wrap: bool) -> Any:
+def _group(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> str:
+    for argument, value in zip(op._schema.arguments, args, strict=False):
+        if argument.name == "process_group":
+            return str(dist.ProcessGroup.unbox(value).group_name)
+    return ""
+
+
+def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any) -> Any:
     """What `op` returned for CPU tensors, as it would have for those of the caller."""
     if on_cpu is None:  # monitored_barrier_
         return None
     # (outputs, work) or work alone; an operator returns its first argument as its outputs.
     work = on_cpu[1] if isinstance(on_cpu, tuple) else on_cpu
-    if wrap:
-        work = _promise(work, args[0])
+    group = _group(op, args)
+    if _is_async(op, args) or _started.get(group):
+        work = _promise(work, args[0], group)
     return (args[0], work) if isinstance(on_cpu, tuple) else work
 
 
-def _promise(boxed: Any, outputs: Any) -> Any:
+def _promise(boxed: Any, outputs: Any, group: str) -> Any:
     """Work whose future holds the caller's tensors, which DistributedDataParallel goes on with.
 
-    gloo's own Work would do otherwise: it holds the views, and they the memory.
+    gloo's own Work would do otherwise: it holds the views, and they the memory. This one is done
+    when all collectives are that its group started earlier, too. With NCCL they run in order, so
+    that programs wait for the last one only (DeepSpeed 0.19.6 in ZeRO 3); gloo runs several at a
+    time. Every process starts those of a group in one order, so none waits for a later one.
     """
     try:
         future = dist.Work.unbox(boxed).get_future()
     except (NotImplementedError, RuntimeError):  # point-to-point Work has none
         return boxed
     tensors = list(_tensors(outputs))
+    awaited = [*(f for f in _started.get(group, ()) if not f.done()), future]
+    _started[group] = awaited
 
-    def value(done: torch.futures.Future[Any]) -> list[torch.Tensor]:
-        done.wait()  # raises what went wrong
-        return tensors
+    def wait(timeout: Any = None) -> bool:
+        for one in awaited:
+            one.wait()  # raises what went wrong
+        with contextlib.suppress(RuntimeError):  # another thread was here first
+            promised.set_result(tensors)
+        return True
 
-    return c10d._create_work_from_future(future.then(value)).boxed()
+    # Not _create_work_from_future: its wait() returns, whatever went wrong.
+    work = c10d.PythonCallbackWork(wait)
+    promised = work.get_future()
+
+    def finish(done: torch.futures.Future[Any]) -> None:
+        with contextlib.suppress(Exception):  # for whoever waits
+            work.wait()
+
+    torch.futures.collect_all(awaited).add_done_callback(finish)
+    return work.boxed()
 
 
 def _with_copies(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
@@ -207,7 +237,7 @@ def _with_copies(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
     work = on_cpu[1] if isinstance(on_cpu, tuple) else on_cpu
     dist.Work.unbox(work).wait()
     copy_back()
-    return _results(op, args, on_cpu, wrap=_is_async(op, args))
+    return _results(op, args, on_cpu)
 
 
 def _copy_when_waited_for(boxed: Any, copy_back: Callable[[], None]) -> Any:

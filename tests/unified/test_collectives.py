@@ -149,6 +149,36 @@ def test_a_number_is_gathered_as_nccl_does_it(group, monkeypatch, shared) -> Non
     assert output.tolist() == [5]
 
 
+def test_waiting_for_a_collective_waits_for_those_before_it(group) -> None:
+    """As with NCCL, which runs those of a group in order; gloo may be done with a later one."""
+
+    def work(done: torch.futures.Future, of: str) -> dist.Work:
+        started = mps_ds.distributed.c10d._create_work_from_future(done).boxed()
+        return dist.Work.unbox(mps_ds.distributed._promise(started, [torch.ones(1)], of))
+
+    def fail(done: torch.futures.Future) -> None:
+        raise RuntimeError("the other side is gone")
+
+    mps_ds.distributed.enable()
+    first, second, elsewhere = (torch.futures.Future() for _ in range(3))
+    works = [work(first, "a"), work(second, "a"), work(elsewhere, "b")]
+    second.set_result([])
+    elsewhere.set_result([])
+    assert [w.is_completed() for w in works] == [False, False, True]
+    first.set_result([])
+    works[1].wait()
+    assert all(w.is_completed() for w in works)
+    third = torch.futures.Future()
+    failed = work(third.then(fail), "a")
+    third.set_result([])
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="the other side is gone"):
+            failed.wait()
+    x = torch.ones(2, device="mps")
+    dist.all_reduce(x)  # what failed is no concern of those that follow
+    assert x.tolist() == [1, 1]
+
+
 def test_a_backend_for_mps_alone(tmp_path) -> None:
     """What init_process_group() without a backend chooses on a Mac."""
     mps_ds.distributed.enable()
