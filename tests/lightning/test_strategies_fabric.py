@@ -89,6 +89,37 @@ def test_a_resumed_run_is_the_unbroken_one(fabric, name, precision, tmp_path) ->
     resumed.close()
 
 
+@pytest.mark.parametrize("name", ["mps_zero1", "mps_zero2"])
+def test_a_second_backward_without_a_step_is_refused(fabric, name) -> None:
+    """DeepSpeed would step with something else than the sum of the gradients."""
+    run = Run(fabric, name)
+    batch = ALL[0].to(run.fabric.device)
+    run.fabric.backward(zero_training.loss_of(run.model, batch))
+    with pytest.raises(RuntimeError, match="backward\\(\\) came twice"):
+        run.fabric.backward(zero_training.loss_of(run.model, batch))
+    run.optimizer.step()
+    run.fabric.backward(zero_training.loss_of(run.model, batch))
+    run.close()
+
+
+def test_zero3_sums_gradients_until_the_step(fabric) -> None:
+    def train(name: str) -> list[float]:
+        run = Run(fabric, name)
+        losses = []
+        for index, batch in enumerate(ALL):
+            loss = zero_training.loss_of(run.model, batch.to(run.fabric.device))
+            losses.append(loss.item())
+            run.fabric.backward(loss / 2)
+            if index % 2:
+                run.optimizer.step()
+                run.optimizer.zero_grad()
+        if name != "auto":
+            run.close()
+        return losses
+
+    assert train("mps_zero3") == train("auto")
+
+
 def test_clipping_is_configured_with_a_strategy_of_ones_own(fabric) -> None:
     from mps_ds.lightning import register_strategy
 

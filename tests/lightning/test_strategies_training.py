@@ -104,6 +104,29 @@ def test_batches_are_accumulated(pl) -> None:
     assert equal(end.params, zero_training.whole_params(expected.network))
 
 
+def test_manual_optimization_steps_after_each_backward(pl) -> None:
+    class Manual(type(module(pl))):
+        steps_every = 1
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            self.manual_backward(super().training_step(batch, batch_idx))
+            if batch_idx % self.steps_every == 0:
+                self.optimizers().step()
+                self.optimizers().zero_grad()
+
+    told, plain = Manual(), Manual()
+    trainer(pl, "mps_zero2").fit(told, data())
+    trainer(pl, "auto").fit(plain, data())
+    assert losses(told) == losses(plain)
+    told.steps_every = 3
+    with pytest.raises(RuntimeError, match=r"came twice without optimizer\.step"):
+        trainer(pl, "mps_zero2").fit(told, data())
+
+
 @pytest.mark.parametrize("name", [pytest.param(n, marks=quick(n == "mps_zero2")) for n in NAMES])
 def test_clipping_is_that_of_a_plain_trainer(pl, name) -> None:
     """Both multiply gradients by clip / (norm + 1e-6).

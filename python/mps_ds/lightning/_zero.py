@@ -26,6 +26,8 @@ class ZeroOnMPS(OneDevice):
     config: Any
     model: Any
 
+    _without_step: Any = None  # the engine that went backward last, until it steps
+
     def __init__(
         self, *args: Any, overlap_comm: bool = False, config: Any = None, **options: Any
     ) -> None:
@@ -74,6 +76,32 @@ class ZeroOnMPS(OneDevice):
         """The precision plugin."""
         raise NotImplementedError
 
+    def check_stepped(self, engine: Any) -> None:
+        """Refuse a second backward pass without a step, where DeepSpeed loses gradients.
+
+        Raises:
+            RuntimeError: ZeRO 1 or 2 would step with gradients that are not the sum of both.
+        """
+        partitions_each_time = engine.zero_optimization_stage() in (1, 2)
+        if (
+            self._without_step is engine
+            and partitions_each_time
+            and engine.is_gradient_accumulation_boundary()
+        ):
+            raise RuntimeError(
+                "backward() came twice without optimizer.step() in between, and ZeRO 1 and 2 would "
+                "train on wrong gradients. Call step() after each backward(). To accumulate, use "
+                "accumulate_grad_batches (Trainer, automatic optimization), or add losses up "
+                "before backward(), or take stage 3 or no ZeRO"
+            )
+        self._without_step = engine
+
+    def optimizer_step(self, *args: Any, **more: Any) -> Any:
+        """Let DeepSpeed step, or count a batch that it accumulates."""
+        result = super().optimizer_step(*args, **more)  # type: ignore[misc]
+        self._without_step = None
+        return result
+
     def cap_bucket(self, model: torch.nn.Module) -> None:
         """Let the buffer that gradients are reduced in be no larger than all gradients.
 
@@ -114,6 +142,7 @@ class ZeroOfTrainer(ZeroOnMPS):
         Lightning has divided the loss by it already (2.6), and both together train on gradients
         that are too small by that factor: Adam hides it, clipping does not.
         """
+        self.check_stepped(self.model)
         more.setdefault("scale_wrt_gas", False)
         return super().backward(closure_loss, optimizer, *args, **more)  # type: ignore[misc]
 
@@ -128,6 +157,7 @@ class ZeroOfTrainer(ZeroOnMPS):
         engine = self.model
         if isinstance(engine, deepspeed.DeepSpeedEngine):
             engine.destroy()
+            self._without_step = None
             for hook in (engine.module_forward_pre_hook, engine.module_forward_post_hook):
                 if hook is not None:
                     hook.remove()
@@ -148,3 +178,8 @@ class ZeroOfFabric(ZeroOnMPS):
         # DeepSpeed clips to 1.0 where nothing is said; Fabric, and Lightning's Trainer, do not.
         self.config.setdefault("gradient_clipping", 0.0)
         return super()._initialize_engine(model, *args, **more)  # type: ignore[misc]
+
+    def backward(self, tensor: torch.Tensor, module: Any, *args: Any, **more: Any) -> Any:
+        """Let DeepSpeed go backward; `module` is its engine."""
+        self.check_stepped(module)
+        return super().backward(tensor, module, *args, **more)  # type: ignore[misc]
