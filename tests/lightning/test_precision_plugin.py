@@ -201,3 +201,19 @@ def test_bad_arguments(lit):
         lit.Precision(fold="sometimes")
     with pytest.raises(ValueError, match="Precision must be '16-mixed' or 'bf16-mixed'"):
         lit.MixedPrecision("32-true")
+
+
+def test_another_device_than_the_plugins_is_told(lit, pl):
+    """Autocast for mps does nothing on the CPU: training would go on in float32, unsaid."""
+    with pytest.raises(RuntimeError, match="MixedPrecision is for mps, and the module is on cpu"):
+        fit(pl, module_class(pl)(), accelerator="cpu", plugins=[lit.MixedPrecision("bf16-mixed")])
+    module = module_class(pl)()
+    here = lit.MixedPrecision("bf16-mixed", device="cpu")
+    fit(pl, module, accelerator="cpu", plugins=[here])
+    assert module.ran_in == {("cpu", torch.bfloat16)}
+
+
+@pytest.mark.parametrize("name", ["HalfPrecision", "FabricHalfPrecision"])
+def test_a_half_precision_that_there_is_not(lit, name):
+    with pytest.raises(ValueError, match="precision is '32-true'; accepted are 'bf16-true', '16-"):
+        getattr(lit, name)("32-true")

@@ -88,7 +88,7 @@ class FabricHalf(FabricStep):
         clip_value: as for `FabricPrecision`.
 
     Raises:
-        ValueError: a bound is negative.
+        ValueError: precision is neither, or a bound is negative.
     """
 
     def __init__(
@@ -97,6 +97,7 @@ class FabricHalf(FabricStep):
         max_norm: float | None = None,
         clip_value: float | None = None,
     ) -> None:
+        check_half(precision)
         super().__init__(precision)
         self._clip_with(max_norm, clip_value)
 
@@ -130,6 +131,12 @@ class FabricMixed(FabricStep):
     ) -> None:
         super().__init__(precision, device, scaler)
         self._clip_with(max_norm, clip_value)
+
+
+def check_half(precision: str) -> None:
+    """Refuse what Lightning's HalfPrecision takes for "16-true"."""
+    if precision not in ("bf16-true", "16-true"):
+        raise ValueError(f"precision is {precision!r}; accepted are 'bf16-true', '16-true'")
 
 
 def build(family: Family) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 
 from . import _onlookers
+from ._fabric_precision import check_half
 from ._family import Family, derive
 
 Fold = Literal["auto", "always", "never"]
@@ -162,11 +163,15 @@ class TrainerHalf(FoldedStep):
     Args:
         precision: "bf16-true" or "16-true".
         fold: as for `Precision`.
+
+    Raises:
+        ValueError: precision or fold is none of those.
     """
 
     def __init__(
         self, precision: Literal["bf16-true", "16-true"] = "bf16-true", fold: Fold = "auto"
     ) -> None:
+        check_half(precision)
         super().__init__(precision)
         self._fold = _checked(fold)
 
@@ -186,7 +191,10 @@ class TrainerMixed(FoldedStep):
     Raises:
         ValueError: precision or fold is none of those.
         MisconfigurationException: a scaler for "bf16-mixed".
+        RuntimeError: at the first step, the module is on a device of another type.
     """
+
+    device: str
 
     def __init__(
         self,
@@ -197,6 +205,17 @@ class TrainerMixed(FoldedStep):
     ) -> None:
         super().__init__(precision, device, scaler)
         self._fold = _checked(fold)
+
+    def optimizer_step(
+        self, optimizer: Any, model: Any, closure: Callable[[], Any], **kwargs: Any
+    ) -> Any:
+        """Run the closure, the hooks and the step. Called by the strategy."""
+        if model.device.type != self.device:  # autocast would do nothing, and not say so
+            raise RuntimeError(
+                f"{type(self).__name__} is for {self.device}, and the module is on {model.device}: "
+                f"pass device={model.device.type!r} to the plugin"
+            )
+        return super().optimizer_step(optimizer, model, closure, **kwargs)
 
 
 def build(family: Family) -> dict[str, Any]:
