@@ -119,3 +119,13 @@ def test_the_documentation_names_every_workflow():
     text = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
     assert workflows
     assert [name for name in workflows if f"`{name}`" not in text] == []
+
+
+def test_helpers_of_the_tests_have_names_of_their_own():
+    """Folders put themselves on the path: a helper would hide another one of its name."""
+    helpers = [
+        path.name
+        for path in (ROOT / "tests").rglob("*.py")
+        if not path.name.startswith("test_") and path.name not in ("conftest.py", "__init__.py")
+    ]
+    assert sorted(helpers) == sorted(set(helpers))

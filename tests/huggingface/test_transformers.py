@@ -11,7 +11,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 from step_judge import StepJudge
-from trainers import LR, STEPS, Excerpts, Trainer, arguments, everything, logged, make_model
+from tiny_trainer import LR, STEPS, Excerpts, Trainer, arguments, everything, logged, make_model
 
 from mps_ds.optim import FusedAdam
 from mps_ds.transformers import RandomStateCallback
