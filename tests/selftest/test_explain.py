@@ -27,3 +27,14 @@ def test_no_row_hides_another(row) -> None:
     assert explain(f"Error: {row.words.replace('...', 'of any kind')}\n  at line 3") == [row]
     assert explain(row.words.upper()) == [row]
     assert explain(" ".join(reversed(row.words.split()))) == []
+
+
+def test_some_words_of_a_message_are_enough():
+    assert [row.words for row in explain("not linked with\n Support")] == [
+        "PyTorch is not linked with support for mps devices"
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " ", "mps"])
+def test_less_than_two_words_are_not(text):
+    assert explain(text) == []

@@ -18,9 +18,12 @@ class Message:
     remedy: str
 
     def matches(self, text: str) -> bool:
-        """Whether `text`, in one line or several, has these words."""
+        """Whether `text`, in one line or several, has these words, or is two or more of them."""
+        given = text.split()
+        if len(given) > 1 and " ".join(given).lower() in self.words.lower():
+            return True
         pattern = ".*?".join(map(re.escape, self.words.split("...")))
-        return re.search(pattern, " ".join(text.split()), re.IGNORECASE) is not None
+        return re.search(pattern, " ".join(given), re.IGNORECASE) is not None
 
 
 MESSAGES = (
@@ -158,5 +161,5 @@ MESSAGES = (
 
 
 def explain(text: str) -> list[Message]:
-    """The rows whose words are in `text`."""
+    """The rows whose words are in `text`, or have it in them."""
     return [message for message in MESSAGES if message.matches(text)]
