@@ -24,6 +24,7 @@ __all__ = ["__version__", "device_info", "ops", "optim"]
 
 _SUBMODULES = frozenset(
     {
+        "accelerate",
         "bench",
         "deepspeed",
         "distributed",
@@ -33,6 +34,7 @@ _SUBMODULES = frozenset(
         "selftest",
         "softmetal",
         "softmps",
+        "transformers",
         "unified",
     }
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import pickle
 import sys
+import warnings
 
 import pytest
 
@@ -22,6 +25,37 @@ def test_classes_are_of_their_distribution(lit, pl, fabric):
         assert getattr(lit, name).__qualname__ == name  # the key in checkpoints
         assert inspect.getdoc(getattr(lit, name)).startswith("`")
     assert mps_ds.lightning.family(lit.name) is lit
+
+
+def test_objects_can_be_pickled(lit):
+    for name in ("MixedPrecision", "FabricMixedPrecision"):
+        plugin = getattr(lit, name)("bf16-mixed")
+        assert type(pickle.loads(pickle.dumps(plugin))) is type(plugin)
+    for name in ("ZeroStrategy", "FabricZeroStrategy", "DeviceStats", "Precision"):
+        assert pickle.loads(pickle.dumps(getattr(lit, name))) is getattr(lit, name)
+
+
+def test_the_other_distribution_has_a_module():
+    from mps_ds.lightning import pytorch_lightning as module
+
+    names = mps_ds.lightning.family("pytorch_lightning")
+    assert module.MixedPrecision is names.MixedPrecision
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        _ = module.Nothing
+
+
+def test_a_version_that_was_not_tried_is_told_once(monkeypatch):
+    family = _family.installed()[0]
+    monkeypatch.setattr(importlib.import_module(family.fabric), "__version__", "2.7.0")
+    _family.warn_of_version.cache_clear()
+    try:
+        with pytest.warns(UserWarning, match=rf"for Lightning 2\.6; this is {family.name} 2\.7\.0"):
+            _family.warn_of_version(family)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            _family.warn_of_version(family)
+    finally:
+        _family.warn_of_version.cache_clear()
 
 
 def test_the_distributions_do_not_mix(lit, pl):

@@ -11,6 +11,8 @@ import torch
 import zero_training
 from zero_training import data, module, trainer
 
+import mps_ds.lightning
+
 pytest.importorskip("deepspeed.runtime")
 pytestmark = pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no mps device")
 
@@ -193,3 +195,15 @@ def test_buckets_are_no_larger_than_all_gradients(pl) -> None:
     strategy.config["zero_optimization"]["reduce_bucket_size"] = 20
     strategy.cap_bucket(model)
     assert strategy.config["zero_optimization"]["reduce_bucket_size"] == 20
+
+
+def test_strategies_that_could_not_be_made_are_refused_at_once(lit) -> None:
+    with pytest.raises(ValueError, match="name is empty"):
+        mps_ds.lightning.register_strategy("", stage=2)
+    with pytest.raises(
+        TypeError, match=r"stagee is no option of DeepSpeedStrategy; it has .*stage"
+    ):
+        mps_ds.lightning.register_strategy("mine", stagee=2)
+    with pytest.raises(ValueError, match="stage is 7; accepted are 0 to 3"):
+        mps_ds.lightning.register_strategy("mine", stage=7)
+    mps_ds.lightning.register_strategy("mine_that_was_refused_before", stage=1)

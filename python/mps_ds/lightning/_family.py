@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
 from typing import Any
 
 NAMES = ("lightning", "pytorch_lightning")
+TRIED = "2.6"
 
 _INSTALL = (
-    "mps_ds.lightning needs Lightning 2.6, and {what}. Install it with: "
+    f"mps_ds.lightning needs Lightning {TRIED}, and {{what}}. Install it with: "
     "pip install 'mps_ds[lightning]'"
 )
 
@@ -48,6 +50,10 @@ class Family:
     def roots(self) -> tuple[str, ...]:
         """The top-level packages that it consists of."""
         return tuple({n.partition(".")[0] for n in (self.trainer, self.fabric) if n is not None})
+
+    def version(self) -> str:
+        """Of the package of Fabric, which both distributions have."""
+        return str(importlib.import_module(self.fabric).__version__)
 
     def is_imported(self) -> bool:
         """Whether the process has imported one of its packages."""
@@ -93,13 +99,29 @@ def default() -> Family:
     return families[0]
 
 
-def derive(name: str, mixin: type, base: Any) -> Any:
-    """A class of a mixin of ours and a class of a distribution, public as `mps_ds.lightning.name`.
+@cache
+def warn_of_version(family: Family) -> None:
+    """Say once that this Lightning has not been tried: plugins rely on some of its insides."""
+    version = family.version()
+    if version.split(".")[:2] != TRIED.split("."):
+        warnings.warn(
+            f"mps_ds.lightning was written for Lightning {TRIED}; this is {family.name} {version}. "
+            f"If something fails, install the other: pip install '{family.name}=={TRIED}.*'",
+            stacklevel=2,
+        )
 
-    Its qualified name is the plain name: Lightning's checkpoints keep the state of a precision
+
+def derive(name: str, mixin: type, base: Any) -> Any:
+    """A class of a mixin of ours and a class of a distribution, where pickles find it.
+
+    That is `mps_ds.lightning`, or `mps_ds.lightning.pytorch_lightning` beside `lightning`. Its
+    qualified name is the plain name: Lightning's checkpoints keep the state of a precision
     plugin under it, so that ours and Lightning's own read each other's.
     """
-    body = {"__module__": __package__, "__qualname__": name, "__doc__": mixin.__doc__}
+    root = base.__module__.partition(".")[0]
+    is_default = (root == "lightning") == (default().name == "lightning")
+    module = __package__ if is_default else f"{__package__}.pytorch_lightning"
+    body = {"__module__": module, "__qualname__": name, "__doc__": mixin.__doc__}
     return type(name, (mixin, base), body)
 
 

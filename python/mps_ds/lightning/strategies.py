@@ -6,11 +6,12 @@ deepspeed: a ZeRO strategy does, when a Trainer or a Fabric asks for it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ._family import Family, derive
+from ._family import Family, derive, warn_of_version
 from ._replicas import ReplicasOnMPS
 from ._zero import ZeroOfFabric, ZeroOfTrainer
 
@@ -51,6 +52,7 @@ def _derive_zero(name: str, mixin: Any, of: Callable[[str], Any]) -> type:
 
 def register(family: Family) -> None:
     """Register all names with a distribution's Trainer and Fabric. A second call does nothing."""
+    warn_of_version(family)
     zero = build(family)
     _register(
         family.of_fabric("strategies").STRATEGY_REGISTRY,
@@ -87,8 +89,12 @@ def register_strategy(name: str, description: str = "", **options: Any) -> None:
 
     Raises:
         ValueError: a name that Lightning would not find or would refuse on mps, or that another
-            strategy has. Nothing is registered then.
+            strategy has; a stage that there is not. Nothing is registered then.
+        TypeError: an option that DeepSpeedStrategy does not have.
     """
+    _check_options(options)
+    if not name:
+        raise ValueError("name is empty")
     if name != name.lower():
         raise ValueError(f"name={name!r}: Lightning looks names up in lower case")
     for word in REFUSED_BY_LIGHTNING:
@@ -99,3 +105,15 @@ def register_strategy(name: str, description: str = "", **options: Any) -> None:
     _own[name] = (description, options)
     for registry, strategy in _registries:
         registry.register(name, strategy, description=description, override=True, **options)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for _, strategy in _registries:
+        known = inspect.signature(strategy.stock.__init__).parameters  # type: ignore[attr-defined]
+        for option in options:
+            if option not in known or option == "self":
+                raise TypeError(
+                    f"{option} is no option of DeepSpeedStrategy; it has {', '.join(known)}"
+                )
+    if options.get("stage", 0) not in range(4):
+        raise ValueError(f"stage is {options['stage']}; accepted are 0 to 3")
