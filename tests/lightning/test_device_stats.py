@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -69,6 +70,7 @@ def test_the_figures_are_those_of_torch_and_psutil(lit, pl, logger, monkeypatch)
 
 
 def test_real_figures_are_plausible(lit, pl, logger) -> None:
+    gc.collect()  # what earlier tests left must not go in between
     fit(pl, logger, lit.DeviceStats())
     held = torch.zeros(1 << 20, device="mps")  # 4 MiB more than before
     fit(pl, logger, lit.DeviceStats())
