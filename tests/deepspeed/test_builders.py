@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from mps_ds.selftest.explain import explain
+
 SHAPES = [(7, 5), (33,), (2, 3, 4), (0,), ()]
 
 
@@ -109,8 +111,11 @@ def test_what_is_missing_says_so_and_what_to_use(enabled) -> None:
     }.items():
         builder = get_accelerator().create_op_builder(name)
         assert not builder.is_compatible()
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(ValueError, match=words) as error:
             builder.load()
+        if "implementation" in words:
+            (row,) = explain(str(error.value))
+            assert row.words == "which has no implementation for mps"
 
 
 def test_what_deepspeed_reports(enabled) -> None:

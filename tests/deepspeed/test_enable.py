@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import importlib
+import importlib.util
 import inspect
 import os
 import site
@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 import mps_ds.deepspeed
+import mps_ds.optim
+from mps_ds.selftest.explain import explain
 
 
 def state() -> dict[str, object]:
@@ -112,8 +114,9 @@ def test_an_engine_that_exists_refuses_both(one_process) -> None:
     assert mps_ds.deepspeed.is_enabled()
     from mps_ds.deepspeed import _enable
 
-    with pytest.raises(RuntimeError, match=r"enable\(\): a DeepSpeed engine exists already"):
+    with pytest.raises(RuntimeError, match=r"enable\(\): a DeepSpeed engine exists already") as e:
         _enable._refuse_engines("enable()")
+    assert [row.words for row in explain(str(e.value))] == ["a DeepSpeed engine exists already"]
     engine.destroy()
     del engine
 
@@ -277,10 +280,35 @@ def test_the_version_is_known_without_an_installation(monkeypatch) -> None:
     mps_ds.deepspeed.disable()
 
 
+def test_an_optimizer_that_deepspeed_does_not_know(one_process) -> None:
+    import deepspeed
+    import torch
+
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(AssertionError) as error:
+        deepspeed.initialize(
+            model=model,
+            optimizer=mps_ds.optim.FusedAdam(model.parameters()),
+            config={"train_batch_size": 1, "zero_optimization": {"stage": 1}},
+        )
+    wanted = ["You are using an untested ZeRO Optimizer"]
+    assert [row.words for row in explain(str(error.value))] == wanted
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mpi4py") is not None, reason="MPI is here")
+def test_without_a_launcher(enabled) -> None:
+    from deepspeed.comm.comm import mpi_discovery
+
+    with pytest.raises(ModuleNotFoundError) as error:
+        mpi_discovery(verbose=False)
+    assert [row.words for row in explain(str(error.value))] == ["No module named 'mpi4py'"]
+
+
 def test_another_accelerator_is_not_overruled(monkeypatch) -> None:
     monkeypatch.setenv("DS_ACCELERATOR", "cpu")
-    with pytest.raises(RuntimeError, match="DS_ACCELERATOR=cpu asks for another device"):
+    with pytest.raises(RuntimeError, match="DS_ACCELERATOR=cpu asks for another device") as e:
         mps_ds.deepspeed.enable()
+    assert [row.words for row in explain(str(e.value))] == ["asks for another device"]
 
 
 PROGRAM = """

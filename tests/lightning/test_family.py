@@ -13,6 +13,7 @@ import pytest
 import mps_ds
 import mps_ds.lightning
 from mps_ds.lightning import _family
+from mps_ds.selftest.explain import explain
 
 TRAINERS = ("Precision", "HalfPrecision", "MixedPrecision")
 
@@ -49,8 +50,12 @@ def test_a_version_that_was_not_tried_is_told_once(monkeypatch):
     monkeypatch.setattr(importlib.import_module(family.fabric), "__version__", "2.7.0")
     _family.warn_of_version.cache_clear()
     try:
-        with pytest.warns(UserWarning, match=rf"for Lightning 2\.6; this is {family.name} 2\.7\.0"):
+        with pytest.warns(
+            UserWarning, match=rf"for Lightning 2\.6; this is {family.name} 2\.7\.0"
+        ) as told:
             _family.warn_of_version(family)
+        (row,) = explain(str(told[0].message))
+        assert row.words == "mps_ds.lightning was written for Lightning 2.6"
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             _family.warn_of_version(family)

@@ -140,6 +140,75 @@ MESSAGES = (
         "Lightning's DeviceStatsMonitor needs psutil",
         "`python -m pip install psutil`",
     ),
+    Message(
+        "mps_ds.lightning needs Lightning 2.6",
+        "Lightning is not installed, or the package that was asked for is not",
+        "`python -m pip install 'mps_ds[lightning]'`",
+    ),
+    Message(
+        "mps_ds.lightning was written for Lightning 2.6",
+        "another Lightning, which has not been tried; only a warning",
+        "if something fails, install the version that the message names",
+    ),
+    Message(
+        "Found invalid type for plugin <mps_ds.lightning",
+        "`lightning` and `pytorch_lightning` have distinct classes, and the plugin is made of "
+        "those of the other",
+        '`mps_ds.lightning.family("pytorch_lightning")` has the plugins of that package',
+    ),
+    Message(
+        "Received both ...plugins=<mps_ds.lightning",
+        "the plugin says the precision already",
+        "leave out `precision=`",
+    ),
+    Message(
+        "within a step, but the optimizer is",
+        "bounds of a Fabric plugin are for FusedAdam",
+        "clip with `fabric.clip_gradients`, or use `mps_ds.optim.FusedAdam`",
+    ),
+    Message(
+        "does not allow for gradient clipping because it performs unscaling",
+        "FusedAdam was made with `step_supports_amp_scaling=True`, with which Lightning "
+        "refuses to clip",
+        "leave that argument out",
+    ),
+    Message(
+        "You selected an invalid strategy name: ...strategy='mps_",
+        "the strategies of this package are registered when `mps_ds.lightning` is imported",
+        "`import mps_ds.lightning`, after `pytorch_lightning` if you use that",
+    ),
+    Message(
+        "needs an mps device, and this process has none",
+        "a strategy or callback for mps, where PyTorch has no MPS device",
+        "`python -m mps_ds.selftest` says why; on Linux set `MPS_DS_SOFT=1`",
+    ),
+    Message(
+        "is for accelerator='mps', and",
+        "the Trainer or Fabric chose, or was told, another accelerator",
+        '`accelerator="mps"`',
+    ),
+    Message(
+        "does not work with the plugin",
+        "DeepSpeed scales, clips and steps itself, so ZeRO strategies take no precision plugin "
+        "of this package",
+        "pass `precision=` instead of the plugin",
+    ),
+    Message(
+        "in the environment, but Lightning sees",
+        "processes were started by a launcher that Lightning does not know",
+        "`python -m torch.distributed.run`",
+    ),
+    Message(
+        "backward() came twice without optimizer.step()",
+        "ZeRO 1 and 2 would step with gradients that are not the sum of both",
+        "`accumulate_grad_batches` of the Trainer; or add losses up before one backward(); or "
+        "stage 3, or no ZeRO",
+    ),
+    Message(
+        "DeviceStats needs psutil",
+        "the callback reads CPU and memory percent from psutil",
+        "`python -m pip install psutil`",
+    ),
     # DeepSpeed.
     Message(
         "mps_ds.deepspeed: there is no mps device",
@@ -156,6 +225,40 @@ MESSAGES = (
         "another DeepSpeed than 0.19.6 and 0.19.8: the functions named keep DeepSpeed's own source",
         "`DS_BUILD_OPS=0 python -m pip install 'deepspeed==0.19.8'`; until then do not train in "
         "several processes if `_needs_cpu_staging` is among them",
+    ),
+    Message(
+        "DeepSpeed is not installed",
+        "the layer for DeepSpeed, or a ZeRO strategy, needs it",
+        "`DS_BUILD_OPS=0 python -m pip install 'mps_ds[deepspeed]'`",
+    ),
+    Message(
+        "a DeepSpeed engine exists already",
+        "an engine holds the parts of DeepSpeed that enable() would replace, or disable() take "
+        "away",
+        "call `mps_ds.deepspeed.enable()` before the first engine, best on the first line",
+    ),
+    Message(
+        "asks for another device",
+        "DS_ACCELERATOR names another device than mps",
+        "`unset DS_ACCELERATOR`, or set it to mps",
+    ),
+    Message(
+        "You are using an untested ZeRO Optimizer",
+        "DeepSpeed knows the optimizers that it allows with ZeRO by class",
+        'let the configuration make it (`"type": "AdamW"`), or pass DeepSpeed\'s FusedAdam or '
+        'DeepSpeedCPUAdam, or set `"zero_allow_untested_optimizer": true` for others, '
+        "`mps_ds.optim.FusedAdam` included",
+    ),
+    Message(
+        "which has no implementation for mps",
+        "a feature of DeepSpeed needs another operation",
+        "the message says what to use instead",
+    ),
+    Message(
+        "No module named 'mpi4py'",
+        "DeepSpeed was started without a launcher and looks for MPI",
+        "`python -m torch.distributed.run --nproc-per-node 1 train.py`, or set RANK, "
+        "LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
     ),
 )
 
