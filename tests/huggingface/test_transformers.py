@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 import torch
@@ -137,3 +138,19 @@ def test_the_callback_warns_where_it_was_not_restored(tmp_path) -> None:
     resumed = fresh(tmp_path, "gpt2", "fp32", 1, [RandomStateCallback()], **SAVED)
     with pytest.warns(UserWarning, match="restore_callback_states_from_checkpoint"):
         resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{STEPS // 2}"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "darwin", reason="the software device counts waits")
+def test_the_filter_of_losses_waits_twice_for_each_batch(tmp_path) -> None:
+    from mps_ds import softmps
+
+    waits = []
+    for filtering in (True, False):
+        options = {"logging_nan_inf_filter": filtering, "max_steps": 4, "logging_steps": 100}
+        trainer = fresh(tmp_path, "llama", "fp32", 0, **options)
+        with softmps.count() as counted:
+            trainer.train()
+        waits.append(counted.waits)
+    batches = 4 * trainer.args.gradient_accumulation_steps
+    assert waits[0] - waits[1] == 2 * batches
