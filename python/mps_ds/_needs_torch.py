@@ -9,7 +9,7 @@ def how_to_install() -> str:
     if sys.platform == "darwin" and platform.machine() != "arm64":
         return (
             f"There is none for this Python, an Intel build ({platform.machine()}), which on Apple "
-            "silicon runs under Rosetta; how to get a native one says: python -m mps_ds.selftest"
+            "silicon runs under Rosetta. python -m mps_ds.selftest says how to get a native one"
         )
     return f"Install it with: {sys.executable} -m pip install 'torch>=2.10'"
 

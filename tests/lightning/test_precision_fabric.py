@@ -138,7 +138,7 @@ def test_other_optimizers(lit, fabric):
         for choice in ({"precision": "16-mixed"}, {"plugins": [plugin(lit, "16-mixed")]})
     ]
     assert_same(runs[0].params, runs[1].params)
-    why = "max_norm bound gradients within a step, but the optimizer is AdamW, not mps_ds"
+    why = "max_norm: gradients are clipped within a step, but the optimizer is AdamW, not mps_ds"
     with pytest.raises(TypeError, match=why):
         Run(fabric, make_optimizer=torch_adamw, plugins=[plugin(lit, "16-mixed", max_norm=1.0)])
 

@@ -48,7 +48,7 @@ class FabricStep(_FabricPrecision):
         why = _onlookers.why_not_ours(optimizer, self.scaler)
         if why and self._bounds:
             raise TypeError(
-                f"{' and '.join(self._bounds)} bound gradients within a step, but {why}"
+                f"{' and '.join(self._bounds)}: gradients are clipped within a step, but {why}"
             )
         closure_refused = (
             self.scaler is not None and "closure" in kwargs
