@@ -1,6 +1,5 @@
 """`--report FILE`: one file to attach to an issue; without names of people and places."""
 
-import importlib.metadata
 import json
 import os
 import platform
@@ -10,23 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from mps_ds.selftest.anonymous import Anonymizer, of_this_process
+from mps_ds.selftest.machine import versions
 from mps_ds.selftest.report import Report
 
-PACKAGES = ("mps_ds", "torch", "numpy", "deepspeed", "lightning", "pytorch-lightning")
+PACKAGES = (
+    "mps_ds", "torch", "numpy", "deepspeed", "lightning", "pytorch-lightning", "transformers",
+    "accelerate",
+)  # fmt: skip
 VARIABLES = ("MPS_DS", "PYTORCH", "TORCH", "MTL_", "METAL_", "SOFTMETAL_", "OMP_", "DISABLE_MPS")
 """Beginnings of the names of variables that change what happens here."""
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD", "CREDENTIAL")
-
-
-def versions() -> dict[str, str]:
-    """Of the packages that matter here, as far as they are installed."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def environment(variables: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -42,7 +34,7 @@ def content(report: Report, anonymizer: Anonymizer) -> dict[str, Any]:
     """What the file holds: the JSON report, and what else an issue needs."""
     whole = {
         "about": "python -m mps_ds.selftest --report; names of people and places are taken out",
-        "versions": versions(),
+        "versions": versions(PACKAGES),
         "python": {
             "version": sys.version,
             "implementation": platform.python_implementation(),

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from mps_ds._soft_requirements import SoftwareDeviceError, why_not
@@ -99,13 +100,14 @@ def gather() -> Machine:
         software=_software_active(),
         software_refused=refused,
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
-        packages=_packages(),
+        packages=versions(PACKAGES),
     )
 
 
-def _packages() -> dict[str, str]:
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """Of these packages, as far as they are installed."""
     found = {}
-    for package in PACKAGES:
+    for package in packages:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
