@@ -19,8 +19,8 @@ if sys.platform == "darwin":
     collect_ignore = ["softmetal", "softmps", "msl", "macos", "real_kernels", "sanitizers"]
 
 
-# Their tests share what they build or fetch, or count together.
-IN_ONE_PROCESS = ("macos", "real_kernels", "sanitizers")
+# Folders whose tests share what they build or fetch, or count together.
+IN_ONE_PROCESS = ("docs", "macos", "real_kernels", "sanitizers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,15 +39,12 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise
 
 
-@pytest.hookimpl(trylast=True)  # after folders have ordered their tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What one worker of pytest-xdist runs: a file, a folder, or a single test (`spread`)."""
+    """Other tests run in any worker of pytest-xdist."""
     for item in items:
-        path = item.path.relative_to(Path(__file__).parent)
-        if path.parts[0] in IN_ONE_PROCESS:
-            item.add_marker(pytest.mark.xdist_group(path.parts[0]))
-        elif not item.get_closest_marker("spread"):
-            item.add_marker(pytest.mark.xdist_group(str(path)))
+        folder = item.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in IN_ONE_PROCESS:
+            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ def all_samples(request: pytest.FixtureRequest) -> tuple[str, dict[str, dict[str
 
 
 @pytest.mark.slow
-@pytest.mark.spread
 def test_all_samples(all_samples, tell) -> None:
     dtype, verdicts = all_samples
     kinds = collections.Counter(verdict["kind"] for verdict in verdicts.values())
