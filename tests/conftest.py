@@ -39,6 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
                 raise
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Other tests run in any worker of pytest-xdist."""
     for item in items:
