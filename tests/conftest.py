@@ -7,7 +7,6 @@
 import functools
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,10 +16,6 @@ from kernel_watch import race_free  # noqa: F401
 if sys.platform == "darwin":
     # Stand-ins for what a Mac has: its devices, its compilers.
     collect_ignore = ["softmetal", "softmps", "msl", "macos", "real_kernels", "sanitizers"]
-
-
-# Folders whose tests share what they build or fetch, or count together.
-IN_ONE_PROCESS = ("docs", "macos", "real_kernels", "sanitizers")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,15 +32,6 @@ def pytest_configure(config: pytest.Config) -> None:
         except ImportError as error:  # a CPU-only build: only its tests can run
             if "MPS_DS_BUILD" not in str(error):
                 raise
-
-
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other tests run in any worker of pytest-xdist."""
-    for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in IN_ONE_PROCESS:
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture
