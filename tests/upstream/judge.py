@@ -55,8 +55,9 @@ class Suite:
     options: Sequence[str] = ()
     """More for pytest."""
     known: Mapping[str, str] = field(default_factory=dict)
-    """Reasons of failures that are not ours, by a test's name, with its file or without, with its
-    parameters or without: `folder.test_file::test_name[case]`, `test_name`."""
+    """Reasons of failures that are not ours, by a test's name, with its file, its class or neither,
+    with its parameters or without: `folder.test_file::test_name[case]`, `TestClass::test_name`,
+    `test_name`."""
     minutes: float = 120
     """Limit of each target."""
 
@@ -138,6 +139,8 @@ def run(suite: Suite, target: Target) -> list[Outcome]:
             env=dict(suite.environment),
             stdout=log,
             stderr=subprocess.STDOUT,
+            # In the background of a shell it would be ignored, and so by pytest.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             pytest.wait(timeout=suite.minutes * 60)
@@ -153,6 +156,8 @@ def read(report: Path) -> list[Outcome]:
         return []
     told = []
     for case in ElementTree.parse(report).iter("testcase"):
+        if case.get("name") is None:  # it was interrupted
+            continue
         outcome, reason = "passed", ""
         for child in case:
             if child.tag in ("failure", "error", "skipped"):
@@ -172,7 +177,8 @@ def _stop(pytest: subprocess.Popen[bytes]) -> None:
 
 
 def _known(test: str, known: Mapping[str, str]) -> str | None:
-    names = (test, test.split("::", 1)[-1])
+    place, _, name = test.partition("::")
+    names = (test, f"{place.rpartition('.')[2]}::{name}", name)
     for name in (*names, *(name.split("[")[0] for name in names)):
         if name in known:
             return known[name]

@@ -17,13 +17,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
-import xml.etree.ElementTree as ElementTree
-from collections import Counter
 from pathlib import Path
+
+from judge import Suite, Target, judge
 
 # The files that the port is judged by, below CHECKOUT/tests/unit.
 FILES = (
@@ -62,20 +60,11 @@ KNOWN = {
         for test in ("test", "test_safe_modules_conf")
         for stage in range(4)
     },
-    **{
-        f"::test_checkpointed_multiple_backward[{reentrant}-{stage}]": (
-            "the reference steps bf16 parameters, DeepSpeed fp32 masters: after two steps they may "
-            "differ by a rounding, which this data shows; with other seeds the test passes"
-        )
-        for reentrant in (True, False)
-        for stage in (1, 2, 3)
-    },
+    "test_checkpointed_multiple_backward": (
+        "the reference steps bf16 parameters, DeepSpeed fp32 masters: after two steps they may "
+        "differ by a rounding, which this data shows; with other seeds the test passes"
+    ),
 }
-
-
-def why_known(test: str) -> str | None:
-    """Of a test's full name, the reason if it is KNOWN."""
-    return next((reason for name, reason in KNOWN.items() if test.endswith(name)), None)
 
 
 def environment(processes: int, accelerator: str) -> dict[str, str]:
@@ -91,51 +80,6 @@ def environment(processes: int, accelerator: str) -> dict[str, str]:
         if sys.platform != "darwin":
             told["MPS_DS_SOFT"] = "1"
     told["PYTHONPATH"] = os.pathsep.join([str(here), *filter(None, [told.get("PYTHONPATH")])])
-    return told
-
-
-def run(checkout: Path, target: str, arguments: argparse.Namespace, report: Path) -> None:
-    """One pytest run of its own for each file: one that hangs or dies takes no other with it."""
-    command = [
-        sys.executable, "-m", "pytest", f"unit/{target}", "-q", "-p", "mps_ds_harness",
-        "-p", "no:cacheprovider", "--color=no", f"--junitxml={report}", *arguments.pytest,
-    ]  # fmt: skip
-    if arguments.only:
-        command += ["-k", arguments.only]
-    with report.with_suffix(".log").open("w") as log:
-        pytest = subprocess.Popen(
-            command,
-            cwd=checkout / "tests",
-            env=environment(arguments.processes, arguments.accelerator),
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            # In the background of a shell it would be ignored, and so by pytest.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        try:
-            pytest.wait(timeout=arguments.minutes * 60)
-        except subprocess.TimeoutExpired:
-            print(f"    {target}: stopped after {arguments.minutes} minutes; what had run counts")
-            pytest.send_signal(signal.SIGINT)  # it still writes its report
-            pytest.wait()
-
-
-def outcomes(report: Path) -> list[tuple[str, str, str]]:
-    """(test, outcome, reason) of a junit report; none where pytest did not get to write it."""
-    if not report.exists():
-        return []
-    told = []
-    for case in ElementTree.parse(report).iter("testcase"):
-        if case.get("name") is None:  # it was interrupted
-            continue
-        outcome, reason = "passed", ""
-        for child in case:
-            if child.tag in ("failure", "error", "skipped"):
-                outcome = {"failure": "failed"}.get(child.tag, child.tag)
-                reason = (
-                    (child.get("message") or "").splitlines()[0] if child.get("message") else ""
-                )
-        told.append((f"{case.get('classname')}::{case.get('name')}", outcome, reason))
     return told
 
 
@@ -156,45 +100,19 @@ def main() -> int:
     parser.add_argument("--files", nargs="*", default=FILES, help="below tests/unit")
     parser.add_argument("--minutes", type=float, default=120, help="limit of each file")
     parser.add_argument("--logs", type=Path, help="where pytest's output and reports go")
-    arguments, arguments.pytest = parser.parse_known_args()
+    arguments, more = parser.parse_known_args()
+    if arguments.only:
+        more += ["-k", arguments.only]
     logs = arguments.logs or Path(tempfile.mkdtemp(prefix="deepspeed-tests-"))
-    logs.mkdir(parents=True, exist_ok=True)
-
-    total: Counter[str] = Counter()
-    skipped: Counter[str] = Counter()
-    broken: list[str] = []
-    known: list[str] = []
-    print(f"{'file':52}  passed  failed  errors  skipped   (logs: {logs})", flush=True)
-    for target in arguments.files:
-        if not (arguments.checkout / "tests" / "unit" / target).exists():
-            print(f"{target:52}  not in this checkout", flush=True)
-            continue
-        report = logs / (target.replace("/", "-").removesuffix(".py") + ".xml")
-        report.unlink(missing_ok=True)
-        run(arguments.checkout, target, arguments, report)
-        told = outcomes(report)
-        if not told:
-            broken.append(f"{target}: no test ran, see {report.with_suffix('.log')}")
-        count = Counter(outcome for _, outcome, _ in told)
-        total += count
-        skipped += Counter(reason for _, outcome, reason in told if outcome == "skipped")
-        for test, outcome, reason in told:
-            if outcome in ("failed", "error"):
-                known_reason = why_known(test)
-                (broken if known_reason is None else known).append(
-                    f"{test}: {known_reason or reason}"
-                )
-        columns = [count[name] for name in ("passed", "failed", "error", "skipped")]
-        print(f"{target:52}" + "".join(f"{n:8}" for n in columns), flush=True)
-    columns = [total[name] for name in ("passed", "failed", "error", "skipped")]
-    print(f"{'all':52}" + "".join(f"{n:8}" for n in columns))
-    for reason, count in skipped.most_common():
-        print(f"    skipped {count}: {reason}")
-    for line in known:
-        print(f"    known: {line}")
-    for line in broken:
-        print(f"    {line}")
-    return 1 if broken else 0
+    suite = Suite(
+        folder=arguments.checkout.resolve() / "tests",
+        environment=environment(arguments.processes, arguments.accelerator),
+        logs=logs.resolve(),
+        options=["-p", "mps_ds_harness", *more],
+        known=KNOWN if arguments.accelerator == "mps" else {},
+        minutes=arguments.minutes,
+    )
+    return judge(suite, [Target(file, (f"unit/{file}",)) for file in arguments.files])
 
 
 if __name__ == "__main__":
