@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from upstream.judge import Outcome, Suite, Tally, Target, judge
+from upstream.judge import Outcome, Suite, Tally, Target, judge, read
 
 TESTS = """
 import pytest
@@ -94,3 +94,14 @@ def test_names_are_compared_whole(name) -> None:
 def test_a_name_without_parameters_is_that_of_all_cases() -> None:
     cases = [Outcome(f"test_some::test_of_cases[{case}]", "failed", "") for case in "ab"]
     assert Tally().add(cases, {"test_of_cases": "theirs"}) == {"known": 2}
+
+
+def test_a_name_may_have_its_class() -> None:
+    outcomes = [Outcome(f"unit.test_some.{name}::test[a]", "failed", "") for name in ("A", "B")]
+    assert Tally().add(outcomes, {"A::test[a]": "theirs"}) == {"known": 1, "failed": 1}
+
+
+def test_a_test_that_was_interrupted_does_not_count(tmp_path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text('<testsuite><testcase/><testcase classname="a" name="b"/></testsuite>')
+    assert read(report) == [Outcome("a::b", "passed", "")]
