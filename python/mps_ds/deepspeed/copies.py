@@ -26,15 +26,16 @@ def make_blocking(undo: ExitStack) -> None:
     own_copy, own_to = torch.Tensor.copy_, torch.Tensor.to
 
     @wraps(own_copy)
-    def copy_(self: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
-        if non_blocking and isinstance(src, torch.Tensor):
-            non_blocking = src.device == self.device
-        return own_copy(self, src, non_blocking)
+    def copy_(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        source = args[0] if args else kwargs.get("other")
+        if isinstance(source, torch.Tensor) and source.device != self.device:
+            args, kwargs = _blocking(args, kwargs)
+        result: torch.Tensor = own_copy(self, *args, **kwargs)
+        return result
 
     @wraps(own_to)
     def to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        kwargs.pop("non_blocking", None)  # within a device it makes no difference
-        args = _blocking(args)
+        args, kwargs = _blocking(args, kwargs)  # within a device it makes no difference
         result: torch.Tensor = own_to(self, *args, **kwargs)
         return result
 
@@ -42,9 +43,17 @@ def make_blocking(undo: ExitStack) -> None:
         replace(undo, torch.Tensor, name, ours)
 
 
-def _blocking(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Arguments of `to` whose first bool, which is non_blocking (copy comes after it), is False."""
+def _blocking(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of copy_ or to, with a True for non_blocking made False.
+
+    By position it is the first bool (copy comes after it). What else is there is PyTorch's to
+    judge, so that each call that it refuses is refused.
+    """
+    if kwargs.get("non_blocking") is True:
+        return args, {**kwargs, "non_blocking": False}
     for position, argument in enumerate(args):
         if isinstance(argument, bool):
-            return (*args[:position], False, *args[position + 1 :])
-    return args
+            return (*args[:position], False, *args[position + 1 :]), kwargs
+    return args, kwargs
