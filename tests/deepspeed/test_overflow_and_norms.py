@@ -292,3 +292,72 @@ def test_norms_of_single_gradients_under_offload(enabled, dtype) -> None:
         Zero.set_norm_for_param_grad_in_gpu(stands_for, param)
         part = (grad if accumulated is None else accumulated).flatten()[13:114]
         assert within(stands_for.norm_for_param_grads[7], exact_norm([part]))
+
+
+def odd_grads() -> list[torch.Tensor]:
+    """What the kernels refuse, and a dense one on mps beside it. Together of norm 9."""
+    duplicates = torch.sparse_coo_tensor([[0, 2, 0]], [1.0, -4.0, 1.0], (3,), check_invariants=True)
+    return [
+        duplicates,  # (2, 0, -4)
+        torch.tensor([0.0, 5.0]).to_sparse(),
+        torch.tensor([0.0, 4.0], dtype=torch.float64),
+        torch.tensor([2.0, -4.0], device="mps"),
+    ]
+
+
+def with_grads(grads: list[torch.Tensor]) -> list[torch.nn.Parameter]:
+    params = [torch.nn.Parameter(torch.zeros_like(g.to_dense())) for g in grads]
+    for p, g in zip(params, grads, strict=True):
+        p.grad = g
+    return params
+
+
+def test_norms_of_what_our_kernels_do_not_take(one_process) -> None:
+    from deepspeed.runtime.utils import get_flattened_grad_norm, get_global_norm_of_tensors
+
+    for grads in (odd_grads(), odd_grads()[:1], odd_grads()[2:3]):
+        expected = exact_norm([g.to_dense() for g in grads])
+        assert within(torch.tensor(get_flattened_grad_norm(with_grads(grads))), expected)
+        told = get_global_norm_of_tensors(grads)
+        assert within(told, expected)
+        assert told.device == grads[0].device
+        for norm in both_norms():
+            assert within(norm(zero_optimizer(0), grads, with_grads(grads)), expected)
+        own = get_global_norm_of_tensors.__wrapped__
+        assert within(own(grads), expected)
+    bad = [torch.tensor([1.0, INF]).to_sparse(), torch.tensor([NAN], dtype=torch.float64)]
+    for grad in bad:
+        assert get_flattened_grad_norm(with_grads([grad])) == -1
+        assert get_global_norm_of_tensors([grad]).item() == -1
+
+
+def test_norms_of_single_gradients_that_our_kernels_do_not_take(enabled) -> None:
+    from deepspeed.runtime.zero.stage3 import DeepSpeedZeroOptimizer_Stage3 as Zero3
+    from deepspeed.runtime.zero.stage_1_and_2 import DeepSpeedZeroOptimizer as Zero
+
+    grad = torch.tensor([3.0, 4.0, 9.0], dtype=torch.float64)
+    assert Zero3._constant_buffered_norm2(None, grad[:2]).item() == 5
+    stands_for = SimpleNamespace(
+        get_param_id=lambda param: 7,
+        get_param_gradient_attribute=lambda param: grad,
+        grad_position={7: [0, 0, 0, 2]},
+        norm_for_param_grads={},
+    )
+    Zero.set_norm_for_param_grad_in_gpu(stands_for, None)
+    assert stands_for.norm_for_param_grads[7].item() == 5
+
+
+@pytest.mark.parametrize("max_norm", [0.25, 1e9])
+def test_clipping_of_what_our_kernels_do_not_take(one_process, max_norm) -> None:
+    """DeepSpeed's own leaves sparse gradients unclipped, and refuses several devices."""
+    from deepspeed.runtime.utils import clip_grad_norm_
+    from deepspeed.utils import groups
+
+    groups._get_data_parallel_group()  # of the one process
+    params = with_grads(odd_grads())
+    assert within(clip_grad_norm_(params, max_norm), 9.0)
+    for p, g in zip(params, odd_grads(), strict=True):
+        assert p.grad.layout == g.layout
+        expected = g.to_dense().cpu().double() * min(1.0, max_norm / (9 + 1e-6))
+        bound = expected.abs() * 8 * 2.0**-23  # as in test_clipping
+        assert (p.grad.to_dense().cpu().double() - expected).abs().le(bound).all()

@@ -2,7 +2,10 @@
 
 Each function here takes DeepSpeed's own and gives what replaces it (replacements.py). Which
 gradients count, which processes add up and that -1 stands for a norm that is not finite are
-DeepSpeed's rules. Norms other than of order 2 stay DeepSpeed's own.
+DeepSpeed's rules. Norms other than of order 2 stay DeepSpeed's own. What the kernel does not take
+(_plain.py) counts all the same: of sparse gradients the stored entries, and PyTorch's norm of
+float64. It is not left to DeepSpeed's own, which take no norm of gradients on several devices, and
+whose clipping leaves sparse gradients as they are.
 """
 
 from __future__ import annotations
@@ -13,6 +16,23 @@ from typing import Any
 
 import torch
 
+from ._plain import is_plain
+
+
+def _entries(grad: torch.Tensor) -> torch.Tensor:
+    """Of a sparse gradient the stored entries, each once; any other as it is."""
+    return grad.detach().coalesce()._values() if grad.is_sparse else grad.detach()
+
+
+def _norm(grad: torch.Tensor) -> torch.Tensor:
+    """Of one gradient, 0-dim float32 on its device."""
+    from mps_ds import ops
+
+    entries = _entries(grad)
+    norm = ops.multi_tensor_l2norm([entries]) if is_plain(entries) else entries.float().norm()
+    assert isinstance(norm, torch.Tensor)
+    return norm
+
 
 def sum_of_squares(grads: Sequence[torch.Tensor], device: str) -> torch.Tensor:
     """Of all elements, 0-dim float32 on `device`. Exact to some ulp as far as fp32 reaches.
@@ -22,9 +42,12 @@ def sum_of_squares(grads: Sequence[torch.Tensor], device: str) -> torch.Tensor:
     from mps_ds import ops
 
     by_device: dict[torch.device, list[torch.Tensor]] = {}
-    for grad in grads:
-        by_device.setdefault(grad.device, []).append(grad.detach())
     total = torch.zeros((), dtype=torch.float32, device=device)
+    for entries in map(_entries, grads):
+        if is_plain(entries):
+            by_device.setdefault(entries.device, []).append(entries)
+        else:
+            total += _norm(entries).to(device).square()
     for tensors in by_device.values():
         total += ops.multi_tensor_l2norm(tensors).to(device).square()  # type: ignore[union-attr]
     return total
@@ -112,11 +135,7 @@ def one_grad(own: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(own)
     def replacement(self: Any, input: torch.Tensor, buffer_size: int = 0) -> torch.Tensor:
-        from mps_ds import ops
-
-        norm = ops.multi_tensor_l2norm([input.detach()])
-        assert isinstance(norm, torch.Tensor)
-        return norm
+        return _norm(input)
 
     return replacement
 
@@ -126,14 +145,12 @@ def one_partition(own: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(own)
     def replacement(self: Any, param: torch.Tensor) -> None:
-        from mps_ds import ops
-
         accumulated = self.get_param_gradient_attribute(param)
         grad: Any = param.grad if accumulated is None else accumulated
         name = self.get_param_id(param)
         _, start, _, count = self.grad_position[name]
         part = grad.detach().view(-1).narrow(0, start, count)
-        self.norm_for_param_grads[name] = ops.multi_tensor_l2norm([part])
+        self.norm_for_param_grads[name] = _norm(part)
 
     return replacement
 
@@ -207,8 +224,6 @@ def clip_grad_norm_(own: Callable[..., Any]) -> Callable[..., Any]:
         from deepspeed.runtime.utils import is_model_parallel_parameter
         from deepspeed.utils import groups
 
-        from mps_ds import ops
-
         first = mpu is None or mpu.get_model_parallel_rank() == 0
         counted = [p.grad.data for p in params if first or is_model_parallel_parameter(p)]
         total = sum_of_squares(counted, get_accelerator().current_device_name())
@@ -220,13 +235,24 @@ def clip_grad_norm_(own: Callable[..., Any]) -> Callable[..., Any]:
         norm = total.sqrt() / dist.get_world_size(group=data)
         dist.all_reduce(norm, group=data)
         coefficient = (max_norm / (norm + 1e-6)).clamp(max=1.0)
-        by_device: dict[torch.device, list[torch.Tensor]] = {}
-        for p in params:
-            by_device.setdefault(p.device, []).append(p.grad.data)
-        for device, grads in by_device.items():
-            unused = torch.zeros((), device=device)  # found_inf
-            ops.multi_tensor_unscale_(grads, unused, coefficient.to(device))
+        _scale([p.grad.data for p in params], coefficient)
         result: torch.Tensor = norm.to(params[0].device)
         return result
 
     return replacement
+
+
+def _scale(grads: Iterable[torch.Tensor], coefficient: torch.Tensor) -> None:
+    """In place; of a sparse gradient what it stores, whose duplicates add up to what is scaled."""
+    from mps_ds import ops
+
+    by_device: dict[torch.device, list[torch.Tensor]] = {}
+    for grad in grads:
+        stored = grad._values() if grad.is_sparse else grad
+        if is_plain(stored):
+            by_device.setdefault(stored.device, []).append(stored)
+        else:
+            stored.mul_(coefficient.to(stored.device))
+    for device, tensors in by_device.items():
+        unused = torch.zeros((), device=device)  # found_inf
+        ops.multi_tensor_unscale_(tensors, unused, coefficient.to(device))

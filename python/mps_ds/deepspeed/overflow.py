@@ -12,11 +12,7 @@ from typing import Any
 
 import torch
 
-_DTYPES = frozenset({torch.float32, torch.float16, torch.bfloat16})
-
-
-def _plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and tensor.dtype in _DTYPES
+from ._plain import is_plain
 
 
 def found_inf(grads: Iterable[torch.Tensor], own: Callable[[torch.Tensor], Any]) -> list[Any]:
@@ -26,7 +22,7 @@ def found_inf(grads: Iterable[torch.Tensor], own: Callable[[torch.Tensor], Any])
     by_device: dict[torch.device, list[torch.Tensor]] = {}
     answers = []
     for grad in grads:
-        if _plain(grad):
+        if is_plain(grad):
             by_device.setdefault(grad.device, []).append(grad)
         else:  # sparse or float64
             answers.append(own(grad))
@@ -40,7 +36,7 @@ def has_inf_or_nan(own: Callable[..., Any]) -> Callable[..., Any]:
     def replacement(x: torch.Tensor) -> torch.Tensor:
         from mps_ds import ops
 
-        if not _plain(x):
+        if not is_plain(x):
             answer: torch.Tensor = own(x)
             return answer
         return ops.multi_tensor_non_finite([x]) != 0
@@ -88,7 +84,7 @@ def flat_buffer(own: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(own)
     def replacement(self: Any, partition_gradients: bool = True) -> bool:
-        if not partition_gradients or not _plain(self.grad_partitions_flat_buffer):
+        if not partition_gradients or not is_plain(self.grad_partitions_flat_buffer):
             return bool(own(self, partition_gradients))
         import deepspeed.comm as dist
         from deepspeed.accelerator import get_accelerator
