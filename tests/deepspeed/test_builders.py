@@ -118,6 +118,31 @@ def test_what_is_missing_says_so_and_what_to_use(enabled) -> None:
             assert row.words == "which has no implementation for mps"
 
 
+def test_every_builder_that_is_missing_says_what_to_use(enabled) -> None:
+    from deepspeed.accelerator import get_accelerator
+    from deepspeed.ops import op_builder
+
+    from mps_ds.deepspeed.builders import _INSTEAD, builder_class
+
+    names = {name for name in vars(op_builder) if name.endswith("Builder")}
+    names -= {name for name in names if name.endswith("OpBuilder")}  # base classes
+    assert len(names) > 20
+    for name in names - {"FusedAdamBuilder", "CPUAdamBuilder"} | _INSTEAD.keys():
+        builder = get_accelerator().create_op_builder(name)
+        with pytest.raises(ValueError, match=rf"asks for {name}, which has no .* Use \w.*\.$"):
+            builder.load()
+        if name in names:
+            assert getattr(op_builder, name) is builder_class(name)
+
+
+def test_base_classes_stay_deepspeeds_own(enabled) -> None:
+    from deepspeed.ops import op_builder
+
+    for name, value in vars(op_builder).items():
+        if name.endswith("OpBuilder"):
+            assert value.__module__.startswith("deepspeed."), name
+
+
 def test_what_deepspeed_reports(enabled) -> None:
     import deepspeed.ops
     from deepspeed.ops.op_builder.all_ops import ALL_OPS

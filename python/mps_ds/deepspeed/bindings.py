@@ -6,6 +6,7 @@ classes and functions that they took from the accelerator of that time.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import ExitStack
 
@@ -34,7 +35,8 @@ def _builders(undo: ExitStack) -> None:
     from deepspeed.ops import op_builder
     from deepspeed.ops.op_builder.builder import OpBuilder
 
-    names = [name for name in vars(op_builder) if name.endswith("Builder") and name != "OpBuilder"]
+    # What ends in OpBuilder is a base class, of which others are made.
+    names = [name for name in vars(op_builder) if re.search("(?<!Op)Builder$", name)]
     for module_name, module in list(sys.modules.items()):
         # The folder's own modules define builders; only the accelerator of before looks there.
         if module_name.split(".")[0] != "deepspeed" or module_name.startswith(_FOLDER):

@@ -12,21 +12,40 @@ import torch
 from deepspeed.ops.op_builder.builder import OpBuilder
 
 # For operations that DeepSpeed has and this package has not: what serves instead.
+_TORCHS_OWN = "torch's own operators (replace_with_kernel_inject=False)"
+_NO_ENGINE_V2 = "the model as torch has it: DeepSpeed's second inference engine runs on CUDA alone"
+_GLOO = "gloo, which is what runs"
+_ATTENTION = "torch.nn.functional.scaled_dot_product_attention"
+_LAYER = "torch.nn.TransformerEncoderLayer"
+_NO_NVME = "offload to device cpu: there is no NVMe offload here"
 _INSTEAD = {
+    "AsyncIOBuilder": _NO_NVME,
+    "CCLCommBuilder": _GLOO,
     "CPUAdagradBuilder": "torch.optim.Adagrad, or DeepSpeedCPUAdam",
     "CPULionBuilder": "DeepSpeedCPUAdam",
-    "FusedLionBuilder": "FusedAdam, or a Lion written with torch (zero_allow_untested_optimizer)",
-    "FusedLambBuilder": "FusedAdam, or a Lamb written with torch (zero_allow_untested_optimizer)",
-    "AsyncIOBuilder": "offload to device cpu: there is no NVMe offload here",
-    "GDSBuilder": "offload to device cpu: there is no NVMe offload here",
-    "UtilsBuilder": "torch._utils._flatten_dense_tensors, which DeepSpeed falls back to",
-    "InferenceBuilder": "torch's own operators (replace_with_kernel_inject=False)",
-    "TransformerBuilder": "torch.nn.TransformerEncoderLayer",
-    "SparseAttnBuilder": "torch.nn.functional.scaled_dot_product_attention",
-    "EvoformerAttnBuilder": "torch.nn.functional.scaled_dot_product_attention",
-    "QuantizerBuilder": "no quantised communication (zero_quantized_* false)",
+    "DeepCompileBuilder": 'torch.compile ("compile": {"deepcompile": false})',
+    "EvoformerAttnBuilder": _ATTENTION,
     "FPQuantizerBuilder": "no floating-point quantisation",
-    "ShareMemCommBuilder": "gloo, which is what runs",
+    "FlashAttentionBuilder": _ATTENTION,
+    "FusedLambBuilder": "FusedAdam, or a Lamb written with torch (zero_allow_untested_optimizer)",
+    "FusedLionBuilder": "FusedAdam, or a Lion written with torch (zero_allow_untested_optimizer)",
+    "GDSBuilder": _NO_NVME,
+    "InferenceBuilder": _TORCHS_OWN,
+    "InferenceCoreBuilder": _NO_ENGINE_V2,
+    "InferenceCutlassBuilder": _NO_ENGINE_V2,
+    "NotImplementedBuilder": "FusedAdam and DeepSpeedCPUAdam, the native operations that are here",
+    "PackbitsBuilder": "FusedAdam: there are no 1-bit optimizers here",
+    "PinMemoryBuilder": "host memory as it is: the GPU reaches all of it, so none has to be pinned",
+    "QuantizerBuilder": "no quantised communication (zero_quantized_* false)",
+    "RaggedOpsBuilder": _NO_ENGINE_V2,
+    "RaggedUtilsBuilder": _NO_ENGINE_V2,
+    "RandomLTDBuilder": 'all tokens in every layer ("random_ltd": {"enabled": false})',
+    "ShareMemCommBuilder": _GLOO,
+    "SparseAttnBuilder": _ATTENTION,
+    "SpatialInferenceBuilder": _TORCHS_OWN,
+    "StochasticTransformerBuilder": _LAYER,
+    "TransformerBuilder": _LAYER,
+    "UtilsBuilder": "torch._utils._flatten_dense_tensors, which DeepSpeed falls back to",
 }
 
 
