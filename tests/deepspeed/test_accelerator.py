@@ -106,12 +106,59 @@ def test_random_state(accelerator) -> None:
     assert torch.equal(first, torch.rand(3, device="mps", generator=generator))
 
 
-def test_nothing_is_pinned(accelerator) -> None:
-    x = torch.ones(3)
+@pytest.mark.parametrize("backend", [None, "torch", "native"])
+def test_nothing_is_pinned_whatever_the_backend(accelerator, monkeypatch, backend) -> None:
+    from deepspeed.utils import pin_memory_tracker
+
+    if backend is not None:
+        monkeypatch.setenv("DS_PIN_MEMORY_BACKEND", backend)
+    counted = []
+    monkeypatch.setattr(pin_memory_tracker, "track_pinned_memory", counted.append)
+    x = torch.ones(2, 3)
     pinned = accelerator.pin_memory(x)
-    assert pinned.data_ptr() == x.data_ptr()
-    assert accelerator.is_pinned(pinned) == pinned.is_pinned()
-    assert accelerator.pin_memory(x, make_copy=False).shape == x.shape
+    assert pinned is x
+    assert accelerator.is_pinned(pinned) is pinned.is_pinned() is False
+    assert accelerator.unpin_memory(pinned) is None
+    assert pinned.tolist() == [[1] * 3] * 2, "it is still there"
+    assert accelerator.pin_memory(x, make_copy=False).shape == (2, 3)
+    assert accelerator.pin_memory(x, make_copy=False, match_shape=False).shape == (6,)
+    for made in (
+        accelerator.pin_empty(2, 3, dtype=torch.float16),
+        accelerator.pin_empty((2, 3), dtype=torch.float16),
+        accelerator.pin_empty(x.shape, dtype=torch.float16),
+        accelerator.pin_empty_like(x, dtype=torch.float16),
+    ):
+        assert (made.shape, made.dtype, made.device.type) == ((2, 3), torch.float16, "cpu")
+    assert accelerator.pin_empty(dtype=torch.float16).shape == ()
+    assert accelerator.pin_empty_like(x.to("mps")).device.type == "cpu"
+    with pytest.raises(ValueError, match="mps has no memory of the host; accepted is cpu"):
+        accelerator.pin_empty(1, dtype=torch.float16, device="mps")
+    assert counted == []
+
+
+def test_it_has_all_that_deepspeeds_own_for_mps_has(accelerator) -> None:
+    from deepspeed.accelerator.mps_accelerator import MPS_Accelerator
+
+    public = [name for name in dir(MPS_Accelerator) if not name.startswith("_")]
+    assert len(public) > 70
+    for name in public:
+        assert hasattr(type(accelerator), name), name
+        theirs = inspect.getattr_static(MPS_Accelerator, name)
+        if inspect.isfunction(theirs):
+            ours = inspect.signature(getattr(type(accelerator), name)).parameters.values()
+            wanted = inspect.signature(theirs).parameters.values()
+            assert len(ours) >= len(wanted), name
+            needed = [
+                p.name for p in ours if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+            ]
+            assert len(needed) <= sum(p.default is p.empty for p in wanted), name
+
+
+def test_memory_can_be_limited(accelerator) -> None:
+    for fraction in (0.5, 1.7):  # the second is what PyTorch starts with
+        accelerator.set_per_process_memory_fraction(fraction)
+    with pytest.raises(ValueError, match="0~2"):
+        accelerator.set_per_process_memory_fraction(3.0)
 
 
 def test_an_event_can_be_recorded_and_waited_for(accelerator) -> None:

@@ -10,17 +10,16 @@ import torch
 from deepspeed.accelerator.abstract_accelerator import DeepSpeedAccelerator
 
 from .builders import builder_class
+from .host_memory import HostMemory
 from .memory import PeakMemory
 
 
-class MPSAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]  # deepspeed has no types
+class MPSAccelerator(HostMemory, DeepSpeedAccelerator):  # type: ignore[misc]  # deepspeed has no types
     """One device, one in-order queue, memory that the CPU shares.
 
     There is no second GPU in a Mac: every device index means mps:0, and processes that run side by
     side share it.
     """
-
-    _torch_pins_host_memory = False  # nothing is page-locked, so DeepSpeed must not count it
 
     def __init__(self) -> None:
         self._name = "mps"
@@ -155,6 +154,10 @@ class MPSAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]  # deepspeed h
         """Peak of memory_allocated since the last reset, as far as anybody looked."""
         return self._peak.allocated()
 
+    def set_per_process_memory_fraction(self, fraction: float) -> None:
+        """Let PyTorch hold that part (0 to 2; 0: no limit) of total_memory, and raise beyond it."""
+        torch.mps.set_per_process_memory_fraction(fraction)
+
     def reset_max_memory_allocated(self, device_index: int | None = None) -> None:
         """Start a new peak."""
         self._peak.reset_allocated()
@@ -230,17 +233,6 @@ class MPSAccelerator(DeepSpeedAccelerator):  # type: ignore[misc]  # deepspeed h
     HalfTensor = property(lambda self: torch.HalfTensor)
     IntTensor = property(lambda self: torch.IntTensor)
     LongTensor = property(lambda self: torch.LongTensor)
-
-    # Memory of the host: the GPU reaches all of it, so there is nothing to pin.
-
-    def _torch_pin_memory(self, tensor: torch.Tensor) -> torch.Tensor:
-        return tensor
-
-    def _torch_empty_pinned(self, tensor: torch.Tensor, shape: Any) -> torch.Tensor:
-        return tensor.new_empty(shape)
-
-    def _torch_is_pinned(self, tensor: torch.Tensor) -> bool:
-        return tensor.is_pinned()
 
     # Annotations for profilers, graphs, Triton: not on this device.
 
