@@ -52,6 +52,41 @@ def test_the_variable_brings_the_device_to_a_process_and_its_children(first):
     assert python(spawn, MPS_DS_SOFT="1") == "mps:0"
 
 
+OFF = [None, "", "0", "false", "False", "FALSE", " 0 "]
+ON = ["1", "true", "force", "no"]
+HOOKS = {"MPS_DS_SOFT": "_autosoft", "MPS_DS_DEEPSPEED": "_autodeepspeed"}
+
+
+@pytest.mark.parametrize("value", [*OFF, *ON])
+@pytest.mark.parametrize("variable", HOOKS)
+def test_a_start_up_hook_reads_its_variable_as_the_package_does(tmp_path, variable, value):
+    import mps_ds
+    from mps_ds._environment import is_on
+
+    hook = f"{variable.lower()}.pth"
+    line = (Path(mps_ds.__file__).parents[1] / hook).read_text()
+    (tmp_path / hook).write_text(line)
+    (tmp_path / "mps_ds").mkdir()
+    (tmp_path / "mps_ds" / "__init__.py").touch()
+    (tmp_path / "mps_ds" / f"{HOOKS[variable]}.py").write_text("print('hook')")
+    environment = {} if value is None else {variable: value}
+    said = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import site; site.addsitedir({str(tmp_path)!r})"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stderr == ""
+    assert said.stdout.split() == (["hook"] if value in ON else [])
+    assert is_on(variable, environment) is (value in ON)
+
+
+def test_a_variable_that_says_no_brings_nothing_to_a_package_on_pythonpath():
+    code = "import sys, mps_ds; print([n for n in sys.modules if n.startswith('mps_ds._auto')])"
+    assert python(code, MPS_DS_SOFT="false", MPS_DS_DEEPSPEED="") == "[]"
+
+
 @pytest.mark.skipif(not LINUX, reason="a Mac has its own device")
 def test_asking_for_torch_is_not_importing_it():
     code = (

@@ -8,7 +8,6 @@ alone loads nothing heavy.
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import sys
 from typing import Any
@@ -18,6 +17,8 @@ if sys.version_info < (3, 10):  # pip refuses these; a folder on PYTHONPATH meet
         f"mps_ds needs Python 3.10 or later; this is Python {platform.python_version()} "
         f"({sys.executable}). Make an environment from a newer one"
     )
+
+from . import _environment
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "device_info", "ops", "optim"]
@@ -50,10 +51,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if os.environ.get("MPS_DS_SOFT", "0") != "0":
+if _environment.is_on("MPS_DS_SOFT"):
     # The start-up hook has done this already where the package is installed (mps_ds_soft.pth); here
     # for a package on PYTHONPATH.
     from . import _autosoft as _autosoft
 
-if os.environ.get("MPS_DS_DEEPSPEED", "0") != "0":
+if _environment.is_on("MPS_DS_DEEPSPEED"):
     from . import _autodeepspeed as _autodeepspeed  # the same for mps_ds_deepspeed.pth

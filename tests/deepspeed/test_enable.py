@@ -198,6 +198,14 @@ def test_strict_raises_and_leaves_nothing_behind(unknown_source, monkeypatch) ->
     assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
 
 
+@pytest.mark.parametrize("off", ["", "0", "False"])
+def test_strict_can_be_said_to_be_off(unknown_source, monkeypatch, off) -> None:
+    monkeypatch.setenv("MPS_DS_STRICT", off)
+    with pytest.warns(UserWarning, match="stays in place of"):
+        mps_ds.deepspeed.enable()
+    mps_ds.deepspeed.disable()
+
+
 @pytest.mark.parametrize(
     "name", ["plain", "Class.method", "Class.decorated", "Class.last", "Other.method"]
 )

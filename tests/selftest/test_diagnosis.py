@@ -104,6 +104,12 @@ FATAL = {
         "only used when asked for",
         "MPS_DS_SOFT=1",
     ),
+    "linux, device said to be off": (
+        replace(LINUX, software=False, environment={"MPS_DS_SOFT": "False"}),
+        "software-not-active",
+        "only used when asked for",
+        "MPS_DS_SOFT=1",
+    ),
     "linux, device did not start": (
         replace(LINUX, software=False),
         "software-not-active",

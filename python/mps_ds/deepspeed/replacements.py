@@ -11,7 +11,6 @@ import functools
 import hashlib
 import importlib
 import inspect
-import os
 import re
 import warnings
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from .._environment import is_on
 from . import norms, overflow
 from ._replace import replace
 
@@ -196,6 +196,6 @@ def complain(version: str, unknown: list[str]) -> None:
         f"mps_ds: DeepSpeed {version} differs from the versions this was written for "
         f"({', '.join(SUPPORTED)}); DeepSpeed's own stays in place of: {', '.join(unknown)}"
     )
-    if os.environ.get("MPS_DS_STRICT", "0") != "0":
+    if is_on("MPS_DS_STRICT"):
         raise RuntimeError(message)
     warnings.warn(message, stacklevel=4)

@@ -4,6 +4,7 @@ Every rule is a pure function of a `Machine`, so tests feed each case. Rules run
 order is that of cause: a Rosetta Python explains a missing MPS device, not the other way round.
 """
 
+from mps_ds._environment import is_on
 from mps_ds.selftest import libraries
 from mps_ds.selftest.finding import Finding as Finding
 from mps_ds.selftest.finding import Rule, release
@@ -121,8 +122,8 @@ def software_refused(machine: Machine) -> Finding | None:
     refused = machine.software_refused
     if refused is None:
         return None
-    asked = machine.environment.get("MPS_DS_SOFT", "0")
-    if asked != "0":
+    if is_on("MPS_DS_SOFT", machine.environment):
+        asked = machine.environment["MPS_DS_SOFT"]
         why = f"MPS_DS_SOFT={asked} asks for the software device, which cannot start."
     elif native_missing(machine):
         return None  # the build that this asks for brings the device too
@@ -142,9 +143,9 @@ def software_not_asked_for(machine: Machine) -> Finding | None:
         "software-not-active",
         "this machine has no Metal. The software device can stand in for it, but "
         + (
-            "is only used when asked for."
-            if asked is None
-            else f"MPS_DS_SOFT={asked} did not start it."
+            f"MPS_DS_SOFT={asked} did not start it."
+            if is_on("MPS_DS_SOFT", machine.environment)
+            else "is only used when asked for."
         ),
         "Run\n    MPS_DS_SOFT=1 python -m mps_ds.selftest",
     )

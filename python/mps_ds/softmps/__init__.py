@@ -13,8 +13,7 @@ refuses.
 
 from __future__ import annotations
 
-import os
-
+from .._environment import is_on
 from ._activate import load_extension
 
 _C = load_extension()
@@ -30,7 +29,7 @@ from ._instruments import (  # noqa: E402
 from ._torch_patches import name_the_processor, patch_torch  # noqa: E402
 
 patch_torch(_C)
-if os.environ.get("MPS_DS_SOFT", "0") != "0":
+if is_on("MPS_DS_SOFT"):
     name_the_processor()
 
 __all__ = [
