@@ -1,13 +1,15 @@
 """MPS_DS_DEEPSPEED=1: a process that imports deepspeed gets mps_ds.deepspeed.enable() with it.
 
-Installed as a start-up hook (mps_ds_deepspeed.pth), which does nothing without that variable. It
-must not import torch or deepspeed itself.
+Installed as a start-up hook (mps_ds_deepspeed.pth), which does nothing without that variable, and
+nothing where DS_ACCELERATOR asks for another device. It must not import torch or deepspeed itself.
 """
 
 from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import logging
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -48,11 +50,27 @@ def _let_enable_follow(loader: importlib.abc.Loader) -> None:
     def execute_then_enable(module: ModuleType) -> None:
         execute(module)
         if module.__name__ == "deepspeed":  # a zip archive has one loader for all that is in it
-            from mps_ds.deepspeed import enable
-
-            enable()
+            _enable()
 
     loader.exec_module = execute_then_enable  # type: ignore[method-assign]
+
+
+def _enable() -> None:
+    """Raise rather than let a program that asked for mps train on what else DeepSpeed finds."""
+    wanted = os.environ.get("DS_ACCELERATOR", "mps")
+    if wanted != "mps":  # the wish of this process; the variable may be inherited
+        logging.getLogger(__name__).info("DS_ACCELERATOR=%s: no mps_ds.deepspeed.enable()", wanted)
+        return
+    from mps_ds.deepspeed import enable
+
+    try:
+        enable()
+    except (ImportError, RuntimeError) as error:
+        raise RuntimeError(
+            f"{error}\n`import deepspeed` calls mps_ds.deepspeed.enable() where MPS_DS_DEEPSPEED "
+            "is set; child processes of a program that called it inherit that. For DeepSpeed "
+            "without mps_ds unset MPS_DS_DEEPSPEED, or set DS_ACCELERATOR to another device"
+        ) from error
 
 
 if "deepspeed" not in sys.modules:
