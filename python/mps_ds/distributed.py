@@ -17,7 +17,6 @@ collective waits for.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,11 +24,11 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ._ordered_work import c10d, in_order, is_running
 from .unified import cpu_views, is_shared
 
 __all__ = ["disable", "enable", "is_enabled"]
 
-c10d: Any = getattr(torch._C, "_distributed_c10d", None)
 _P2P = frozenset({"send", "recv_"})
 
 # Every collective of c10d that gloo has, and the arguments that it writes.
@@ -57,9 +56,6 @@ _OUTPUTS: dict[str, frozenset[str]] = {
 }
 
 _library: Any = None
-
-# Futures of collectives that have started, in their order, by the name of their group.
-_started: dict[str, list[torch.futures.Future[Any]]] = {}
 
 
 def is_enabled() -> bool:
@@ -96,7 +92,6 @@ def disable() -> None:
         return
     _library._destroy()
     _library = None
-    _started.clear()
     devices = dist.Backend.backend_capability["gloo"]
     if "mps" in devices:
         devices.remove("mps")
@@ -159,44 +154,9 @@ def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any) -> A
     # (outputs, work) or work alone; an operator returns its first argument as its outputs.
     work = on_cpu[1] if isinstance(on_cpu, tuple) else on_cpu
     group = _group(op, args)
-    if _is_async(op, args) or _started.get(group):
-        work = _promise(work, args[0], group)
+    if _is_async(op, args) or is_running(group):
+        work = in_order(dist.Work.unbox(work), _tensors(args[0]), group).boxed()
     return (args[0], work) if isinstance(on_cpu, tuple) else work
-
-
-def _promise(boxed: Any, outputs: Any, group: str) -> Any:
-    """Work whose future holds the caller's tensors, which DistributedDataParallel goes on with.
-
-    gloo's own Work would do otherwise: it holds the views, and they the memory. This one is done
-    when all collectives are that its group started earlier, too. With NCCL they run in order, so
-    that programs wait for the last one only (DeepSpeed 0.19.6 in ZeRO 3); gloo runs several at a
-    time. Every process starts those of a group in one order, so none waits for a later one.
-    """
-    try:
-        future = dist.Work.unbox(boxed).get_future()
-    except (NotImplementedError, RuntimeError):  # point-to-point Work has none
-        return boxed
-    tensors = list(_tensors(outputs))
-    awaited = [*(f for f in _started.get(group, ()) if not f.done()), future]
-    _started[group] = awaited
-
-    def wait(timeout: Any = None) -> bool:
-        for one in awaited:
-            one.wait()  # raises what went wrong
-        with contextlib.suppress(RuntimeError):  # another thread was here first
-            promised.set_result(tensors)
-        return True
-
-    # Not _create_work_from_future: its wait() returns, whatever went wrong.
-    work = c10d.PythonCallbackWork(wait)
-    promised = work.get_future()
-
-    def finish(done: torch.futures.Future[Any]) -> None:
-        with contextlib.suppress(Exception):  # for whoever waits
-            work.wait()
-
-    torch.futures.collect_all(awaited).add_done_callback(finish)
-    return work.boxed()
 
 
 def _with_copies(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
@@ -242,20 +202,14 @@ def _with_copies(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
 
 def _copy_when_waited_for(boxed: Any, copy_back: Callable[[], None]) -> Any:
     """A receive must not wait for its sender yet, and the copy is for the thread that waits."""
-    kind = getattr(c10d, "PythonCallbackWork", None)
-    if kind is None:
-        raise NotImplementedError(
-            f"mps_ds: receiving into a tensor in private storage needs PyTorch 2.12 or newer, this "
-            f"is {torch.__version__}"
-        )
     work = dist.Work.unbox(boxed)
 
     def wait(timeout: Any) -> bool:
-        done: bool = work.wait()
+        done: bool = work.wait(timeout)
         copy_back()
         return done
 
-    return kind(wait).boxed()
+    return c10d.PythonCallbackWork(wait).boxed()
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -17,6 +17,7 @@ import torch.distributed as dist
 from unified.collective_cases import CASES
 
 import mps_ds.distributed
+from mps_ds import _ordered_work
 
 WORLD = 2
 
@@ -153,8 +154,8 @@ def test_waiting_for_a_collective_waits_for_those_before_it(group) -> None:
     """As with NCCL, which runs those of a group in order; gloo may be done with a later one."""
 
     def work(done: torch.futures.Future, of: str) -> dist.Work:
-        started = mps_ds.distributed.c10d._create_work_from_future(done).boxed()
-        return dist.Work.unbox(mps_ds.distributed._promise(started, [torch.ones(1)], of))
+        started = _ordered_work.c10d._create_work_from_future(done)
+        return _ordered_work.in_order(started, [torch.ones(1)], of)
 
     def fail(done: torch.futures.Future) -> None:
         raise RuntimeError("the other side is gone")
