@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import concurrent.futures
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import os
 import site
 import subprocess
 import sys
+import threading
+import time
+import types
 import warnings
 from pathlib import Path
 
@@ -98,6 +103,102 @@ def test_again_changes_nothing(enabled) -> None:
     mps_ds.deepspeed.enable()
     after = state()
     assert all(after[key] is before[key] for key in before if key != "ALL_OPS")
+
+
+def test_modules_that_were_imported_meanwhile_are_put_back_too(monkeypatch) -> None:
+    """They hold what they took, also under other names."""
+    from deepspeed.ops import op_builder
+    from deepspeed.runtime import utils
+
+    own = op_builder.RandomLTDBuilder, utils.clip_grad_norm_, utils.torch_memory_reserved
+    name = "deepspeed.ops.random_ltd.dropping_utils"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    later = types.ModuleType("deepspeed.later")
+    monkeypatch.setitem(sys.modules, later.__name__, later)
+
+    mps_ds.deepspeed.enable()
+    imported = importlib.import_module(name)
+    assert imported.RandomLTDBuilder.__module__ == "mps_ds.deepspeed.builders"
+    later.Builder, later.clip = op_builder.RandomLTDBuilder, utils.clip_grad_norm_
+    later.memory = utils.torch_memory_reserved
+    mps_ds.deepspeed.disable()
+    assert imported.RandomLTDBuilder is own[0]
+    assert (later.Builder, later.clip, later.memory) == own
+
+
+def test_what_others_put_over_ours_stays(monkeypatch) -> None:
+    import torch
+    from deepspeed.accelerator import get_accelerator, real_accelerator, set_accelerator
+    from deepspeed.runtime import utils
+
+    before = real_accelerator.ds_accelerator
+    own = torch.Tensor.copy_, utils.get_global_norm_of_tensors
+    mps_ds.deepspeed.enable()
+    ours = torch.Tensor.to, utils.clip_grad_norm_
+
+    def to(self, *args, **kwargs):
+        return ours[0](self, *args, **kwargs)
+
+    def clip(*args):
+        return ours[1](*args)
+
+    try:
+        torch.Tensor.to, utils.clip_grad_norm_ = to, clip
+        another = type(get_accelerator())()
+        set_accelerator(another)
+        mps_ds.deepspeed.disable()
+        assert (torch.Tensor.to, utils.clip_grad_norm_, get_accelerator()) == (to, clip, another)
+        assert (torch.Tensor.copy_, utils.get_global_norm_of_tensors) == own
+        assert torch.ones(1).to("mps", non_blocking=True).item() == 1
+    finally:
+        del torch.Tensor.to
+        utils.clip_grad_norm_ = ours[1].__wrapped__
+        set_accelerator(before)
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile", "never"])
+def test_collectives_of_others_stay(when) -> None:
+    import mps_ds.distributed as collectives
+
+    assert not collectives.is_enabled()
+    own = collectives.enable
+    try:
+        if when == "before":
+            collectives.enable()
+        mps_ds.deepspeed.enable()
+        assert collectives.is_enabled()
+        if when == "meanwhile":
+            collectives.enable()
+        mps_ds.deepspeed.disable()
+        assert collectives.is_enabled() is (when != "never")
+        assert collectives.enable is own
+    finally:
+        collectives.disable()
+
+
+def test_it_is_in_force_when_it_returns_in_any_thread(monkeypatch) -> None:
+    from mps_ds.deepspeed import bindings
+
+    rebind, calls = bindings.rebind, []
+
+    def slow_rebind(undo) -> None:
+        calls.append(1)
+        time.sleep(0.3)
+        rebind(undo)
+
+    monkeypatch.setattr(bindings, "rebind", slow_rebind)
+    start = threading.Barrier(3)
+
+    def enable() -> bool:
+        start.wait()
+        mps_ds.deepspeed.enable()
+        return mps_ds.deepspeed.is_enabled()
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        told = [pool.submit(enable) for _ in range(3)]
+    mps_ds.deepspeed.disable()
+    assert [one.result() for one in told] == [True] * 3
+    assert calls == [1]
 
 
 def test_an_engine_that_exists_refuses_both(one_process) -> None:
@@ -374,6 +475,40 @@ def test_the_hook_enables_a_program_that_knows_nothing_of_this_package() -> None
         timeout=300,
     )
     assert done.stdout.split()[-1:] == ["mps_ds.deepspeed.accelerator"], done.stderr
+
+
+THREADS = """
+import sys, threading
+import mps_ds.softmps
+import mps_ds.deepspeed
+def imports():
+    import deepspeed
+def enables():
+    while "deepspeed" not in sys.modules:  # the other thread has begun
+        pass
+    mps_ds.deepspeed.enable()
+threads = [threading.Thread(target=each, daemon=True) for each in (imports, enables)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(timeout=100)
+print(*[thread.is_alive() for thread in threads], mps_ds.deepspeed.is_enabled())
+"""
+
+
+def test_an_import_with_the_hook_beside_enable_ends(tmp_path) -> None:
+    """Each would wait for a lock of the other, did enable() import under its own."""
+    program = THREADS if sys.platform != "darwin" else THREADS.replace("import mps_ds.softmps", "")
+    environment = {**os.environ, "MPS_DS_DEEPSPEED": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines()[-1:] == ["False False True"], done.stderr
 
 
 def test_without_deepspeed_the_error_says_how_to_install_it(monkeypatch) -> None:

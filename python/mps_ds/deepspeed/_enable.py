@@ -5,17 +5,21 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import threading
 from contextlib import ExitStack
 from typing import Any
 
 import torch
 
+from ._replace import replace, sweep
+from .collectives import take_mps
 from .replacements import SUPPORTED, apply, complain
 
 VARIABLE = "MPS_DS_DEEPSPEED"
 
+_lock = threading.RLock()
 _undo: ExitStack | None = None
-_enabling = False
+_enabling = False  # by the thread that holds the lock
 
 
 def is_enabled() -> bool:
@@ -27,9 +31,13 @@ def enable() -> None:
     """Make DeepSpeed train on mps with the operations of this package, in this process.
 
     Imports deepspeed, sets our accelerator, rebinds the op builders and the memory functions that
-    DeepSpeed bound when it was imported, replaces its overflow checks and norms (the table in
-    replacements.py), and lets collectives take mps tensors (:mod:`mps_ds.distributed`). Call it
-    before or after ``import deepspeed``, again if you like, but before the first engine.
+    DeepSpeed bound when it was imported (bindings.py) and replaces its overflow checks and norms
+    (the table in replacements.py). Call it before or after ``import deepspeed``, from any thread,
+    again if you like, but before the first engine.
+
+    Two changes concern all of the process, DeepSpeed or not: ``torch.Tensor.copy_`` and
+    ``torch.Tensor.to`` wait for copies between host and mps, ``non_blocking`` or not (copies.py
+    says why), and collectives take mps tensors (:mod:`mps_ds.distributed`).
 
     Sets ``MPS_DS_DEEPSPEED=1`` in the environment: child processes (spawn, torchrun, DeepSpeed's
     launcher) then do the same when they import deepspeed.
@@ -43,32 +51,43 @@ def enable() -> None:
             DeepSpeed's own.
     """
     global _undo, _enabling
-    if _undo is not None or _enabling:
+    if is_enabled():
         return
-    _enabling = True
-    try:
-        with ExitStack() as undo:
-            _enable(undo)
-            _undo = undo.pop_all()
-    finally:
-        _enabling = False
+    _check_device()
+    # Not under the lock: the start-up hook calls enable() where deepspeed is being imported, and
+    # the thread that does so would wait for a lock whose holder waits for the import.
+    deepspeed = _import()
+    with _lock:
+        if is_enabled() or _enabling:
+            return
+        _enabling = True
+        try:
+            with ExitStack() as undo:
+                _enable(undo, deepspeed)
+                _undo = undo.pop_all()
+        finally:
+            _enabling = False
 
 
 def disable() -> None:
     """Undo :func:`enable`: DeepSpeed is what it was.
 
+    What others have done meanwhile stays: patches of theirs over ours, and collectives on mps
+    tensors where they have called :func:`mps_ds.distributed.enable`.
+
     Raises:
         RuntimeError: an engine exists that was built on what would go.
     """
     global _undo
-    if _undo is None:
-        return
-    _refuse_engines("disable()")
-    undo, _undo = _undo, None
-    undo.close()
+    with _lock:
+        if _undo is None:
+            return
+        _refuse_engines("disable()")
+        undo, _undo = _undo, None
+        undo.close()
 
 
-def _enable(undo: ExitStack) -> None:
+def _check_device() -> None:
     if not torch.backends.mps.is_available():
         raise RuntimeError(
             "mps_ds.deepspeed: there is no mps device in this process; `python -m mps_ds.selftest` "
@@ -79,6 +98,9 @@ def _enable(undo: ExitStack) -> None:
         raise RuntimeError(
             f"mps_ds.deepspeed: DS_ACCELERATOR={wanted} asks for another device; unset it"
         )
+
+
+def _import() -> Any:
     try:
         import deepspeed
     except ModuleNotFoundError as error:
@@ -88,13 +110,13 @@ def _enable(undo: ExitStack) -> None:
             "DeepSpeed is not installed. Install it with: DS_BUILD_OPS=0 python -m pip install "
             "'mps_ds[deepspeed]'"
         ) from error
+    return deepspeed
+
+
+def _enable(undo: ExitStack, deepspeed: Any) -> None:
     _refuse_engines("enable()")
-
-    from mps_ds import distributed
-
-    if not distributed.is_enabled():
-        distributed.enable()
-        undo.callback(distributed.disable)
+    sweep(undo, "deepspeed")
+    take_mps(undo)
     try:
         unknown = _replace_parts(undo)
     except (AttributeError, ImportError, KeyError, TypeError) as error:
@@ -106,8 +128,7 @@ def _enable(undo: ExitStack) -> None:
             f"deepspeed=={SUPPORTED[-1]} ({error})"
         ) from error
     complain(deepspeed.__version__, unknown)
-    deepspeed.mps_ds_enabled = True
-    undo.callback(delattr, deepspeed, "mps_ds_enabled")
+    replace(undo, deepspeed, "mps_ds_enabled", True)
     _set_variable(undo)
 
 

@@ -24,7 +24,7 @@ def rebind(undo: ExitStack) -> None:
     before = get_accelerator()
     ours = MPSAccelerator()
     set_accelerator(ours)
-    undo.callback(set_accelerator, before)
+    undo.callback(lambda: get_accelerator() is ours and set_accelerator(before))
     _builders(undo)
     _all_ops(undo)
     _memory_functions(undo, ours)

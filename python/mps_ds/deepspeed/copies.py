@@ -7,7 +7,8 @@ to the device again. On CUDA, pinned memory and streams make that right; here it
 there by chance (pytorch#189690).
 
 So while DeepSpeed is enabled, `Tensor.copy_` and `Tensor.to` wait where they leave the device or
-come to it. Copies within the device are left alone.
+come to it. Copies within the device are left alone. Afterwards torch's own are back, unless
+somebody has put theirs over these: then theirs stay, and what they call waits as before.
 """
 
 from __future__ import annotations
