@@ -45,6 +45,7 @@ def one_process(tmp_path, enabled, monkeypatch):
     for name, value in (("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1")):
         monkeypatch.setenv(name, value)
     import deepspeed.comm
+    from deepspeed.utils import debug, groups
 
     deepspeed.comm.init_distributed(
         "gloo",
@@ -57,3 +58,7 @@ def one_process(tmp_path, enabled, monkeypatch):
     yield
     deepspeed.comm.destroy_process_group()
     deepspeed.comm.comm.cdb = None
+    # 0.19.6 would go on with the first, and holds a model through the others, and so its engine.
+    groups._WORLD_GROUP = None
+    debug.module_names.clear()
+    debug.param_names.clear()
