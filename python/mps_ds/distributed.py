@@ -83,6 +83,7 @@ def enable() -> None:
             op = getattr(torch.ops.c10d, name).default
             _library.impl(name, partial(_collective, op), "MPS")
     _let_gloo_take_mps()
+    _let_meshes_take_mps()
 
 
 def disable() -> None:
@@ -95,6 +96,8 @@ def disable() -> None:
     devices = dist.Backend.backend_capability["gloo"]
     if "mps" in devices:
         devices.remove("mps")
+    if vars(torch.mps).get("is_initialized") is _is_initialized:
+        del torch.mps.is_initialized  # type: ignore[attr-defined]
 
 
 def _let_gloo_take_mps() -> None:
@@ -104,6 +107,16 @@ def _let_gloo_take_mps() -> None:
         devices.append("mps")
     for group in list(dist.distributed_c10d._world.pg_map):
         _share_gloo(group, "cpu", "mps")
+
+
+def _is_initialized() -> bool:
+    return torch.backends.mps.is_available()
+
+
+def _let_meshes_take_mps() -> None:
+    """A device mesh asks whether it must choose the device; there is but one."""
+    if not hasattr(torch.mps, "is_initialized"):
+        torch.mps.is_initialized = _is_initialized  # type: ignore[attr-defined]
 
 
 def _share_gloo(group: Any, owner: str, device: str) -> None:

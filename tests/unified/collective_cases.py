@@ -196,6 +196,43 @@ def all_to_all(device):
 
 
 @case
+def all_to_all_of_uneven_parts(device):
+    world, rank = dist.get_world_size(), dist.get_rank()
+    gives = [2 + rank + to for to in range(world)]
+    takes = [2 + rank + source for source in range(world)]
+    output = torch.zeros(sum(takes), device=device)
+    dist.all_to_all_single(output, ramp(device, sum(gives)), takes, gives)
+    return [output]
+
+
+@case
+def each_collective_async(device):
+    world, rank = dist.get_world_size(), dist.get_rank()
+    x, both = ramp(device), ramp(device, 8 * world)
+    gathered, part, single = (torch.zeros(n, device=device) for n in (8 * world, 8, 8 * world))
+    reduced, sent, scattered = ramp(device), ramp(device), torch.zeros(8, device=device)
+    listed = [torch.zeros(8, device=device) for _ in range(world)]
+    collected = [torch.zeros(8, device=device) for _ in range(world)] if rank == 0 else None
+    parts = [ramp(device) + i for i in range(world)] if rank == 0 else None
+    works = [
+        dist.all_reduce(x, async_op=True),
+        dist.all_gather_into_tensor(gathered, ramp(device), async_op=True),
+        dist.reduce_scatter_tensor(part, both, async_op=True),
+        dist.all_to_all_single(single, ramp(device, 8 * world), async_op=True),
+        dist.reduce(reduced, dst=1, async_op=True),
+        dist.broadcast(sent, src=1, async_op=True),
+        dist.all_gather(listed, ramp(device), async_op=True),
+        dist.gather(ramp(device), collected, dst=0, async_op=True),
+        dist.scatter(scattered, parts, src=0, async_op=True),
+        dist.barrier(async_op=True),
+    ]
+    for work in reversed(works):
+        work.wait()
+    result = [x, gathered, part, single, sent, *listed, *(collected or []), scattered]
+    return result + ([reduced] if rank == 1 else [])  # elsewhere it is no result
+
+
+@case
 def gather_and_scatter(device):
     world, rank = dist.get_world_size(), dist.get_rank()
     outputs = [torch.zeros(8, device=device) for _ in range(world)] if rank == 1 else None
@@ -224,6 +261,23 @@ def send_and_receive(device):
         dist.recv(y, src=0)
         dist.send(x, dst=0)
     return [y]
+
+
+@case
+def messages_with_tags(device):
+    """Received in the other order than they are sent."""
+    if dist.get_rank() == 0:
+        sent = [dist.isend(ramp(device) + tag, dst=1, tag=tag) for tag in (1, 2, 3)]
+        for work in sent:
+            work.wait()
+        return []
+    if dist.get_rank() > 1:
+        return []
+    received = [torch.zeros(8, device=device) for _ in range(3)]
+    works = [dist.irecv(received[tag - 1], src=0, tag=tag) for tag in (3, 1, 2)]
+    for work in works:
+        work.wait()
+    return received
 
 
 @case
@@ -321,6 +375,31 @@ def functional_collectives(device):
 
 
 @case
+def device_meshes(device):
+    """DTensor and tensor parallelism, which find their processes through a mesh."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, parallel
+
+    mesh = init_device_mesh(device.type, (dist.get_world_size(),))
+    whole = torch.arange(32.0).reshape(8, 4).to(device)
+    shard = distribute_tensor(whole, mesh, [Shard(0)])
+    torch.manual_seed(3)
+    first, second = torch.nn.Linear(4, 8), torch.nn.Linear(8, 4)
+    model = torch.nn.Sequential(first, torch.nn.Tanh(), second).to(device)
+    plan = {"0": parallel.ColwiseParallel(), "2": parallel.RowwiseParallel()}
+    parallel.parallelize_module(model, mesh, plan)
+    output = model(whole)
+    output.sum().backward()
+    gathered = [
+        shard.redistribute(mesh, [Replicate()]).to_local(),
+        (shard @ shard.t()).full_tensor(),
+        output,
+        *(p.grad.full_tensor() for p in model.parameters()),
+    ]
+    return [tensor + 0 for tensor in gathered]  # waits for what is still under way
+
+
+@case
 def refusals(device):
     """gloo's own words: a tensor that is not contiguous, shapes that do not fit."""
     words = []
@@ -377,6 +456,46 @@ def ddp_with_buffers_and_unused_parameters(device):
             return self.used(x)
 
     return _train(device, PartlyUsed(), find_unused_parameters=True)
+
+
+@case
+def ddp_with_a_static_graph(device):
+    return _train(device, _model(), static_graph=True)
+
+
+@case
+def ddp_without_synchronisation_for_a_while(device):
+    parallel = torch.nn.parallel.DistributedDataParallel(_model().to(device))
+    with parallel.no_sync():
+        for _ in range(2):
+            parallel(ramp(device, 16).reshape(2, 8)).sum().backward()
+    alone = [p.grad.clone() for p in parallel.parameters()]
+    parallel(ramp(device, 16).reshape(2, 8)).sum().backward()
+    return [*alone, *(p.grad for p in parallel.parameters())]
+
+
+@case
+def ddp_where_a_process_has_less_data(device):
+    from torch.distributed.algorithms.join import Join
+
+    parallel = torch.nn.parallel.DistributedDataParallel(_model().to(device))
+    with Join([parallel]):
+        for _ in range(2 + dist.get_rank()):
+            parallel(ramp(device, 16).reshape(2, 8)).sum().backward()
+    return [p.grad for p in parallel.parameters()]
+
+
+@case
+def ddp_with_states_divided(device):
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    parallel = torch.nn.parallel.DistributedDataParallel(_model().to(device))
+    optimizer = ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam, lr=0.1)
+    for _ in range(2):
+        parallel(ramp(device, 16).reshape(2, 8)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [p.detach() for p in parallel.parameters()]
 
 
 @case

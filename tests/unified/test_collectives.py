@@ -102,11 +102,12 @@ def group(tmp_path):
 
 
 def test_enable_and_disable(group) -> None:
-    x = torch.ones(2, device="mps")
+    x, before = torch.ones(2, device="mps"), set(dir(torch.mps))
     with pytest.raises(NotImplementedError):
         dist.all_reduce(x)
     for _ in range(2):
         mps_ds.distributed.enable()
+        assert torch.mps.is_initialized()
         mps_ds.distributed.enable()
         assert mps_ds.distributed.is_enabled()
         dist.all_reduce(x)
@@ -114,6 +115,7 @@ def test_enable_and_disable(group) -> None:
         mps_ds.distributed.disable()
         mps_ds.distributed.disable()
         assert not mps_ds.distributed.is_enabled()
+        assert set(dir(torch.mps)) == before
         with pytest.raises(NotImplementedError):
             dist.all_reduce(x)
 
