@@ -129,6 +129,7 @@ def switch_deepspeed_off() -> None:
     import deepspeed.comm
 
     import mps_ds.deepspeed
+    import mps_ds.distributed
 
     _forget_what_zero3_trained()
     gc.collect()
@@ -136,6 +137,7 @@ def switch_deepspeed_off() -> None:
         deepspeed.comm.destroy_process_group()  # and what DeepSpeed remembers of it
         deepspeed.comm.comm.cdb = None
     mps_ds.deepspeed.disable()
+    mps_ds.distributed.disable()  # which stay if mps_replicas, too, has asked for collectives
     leave_process_group()
 
 
