@@ -18,6 +18,7 @@ collective waits for.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -56,6 +57,7 @@ _OUTPUTS: dict[str, frozenset[str]] = {
 }
 
 _library: Any = None
+_asked_for = False  # by a caller of enable(); the layer for DeepSpeed may have needs of its own
 
 
 def is_enabled() -> bool:
@@ -72,6 +74,18 @@ def enable() -> None:
     Raises:
         RuntimeError: this PyTorch was built without torch.distributed, or without gloo.
     """
+    global _asked_for
+    _install()
+    _asked_for = True
+
+
+def enable_until(undo: ExitStack) -> None:
+    """As :func:`enable`, until `undo` is closed; longer where somebody has called that, too."""
+    _install()
+    undo.callback(lambda: None if _asked_for else disable())
+
+
+def _install() -> None:
     global _library
     if _library is not None:
         return
@@ -88,7 +102,8 @@ def enable() -> None:
 
 def disable() -> None:
     """Undo :func:`enable`: collectives on mps tensors raise NotImplementedError again."""
-    global _library
+    global _library, _asked_for
+    _asked_for = False
     if _library is None:
         return
     _library._destroy()

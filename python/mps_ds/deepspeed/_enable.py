@@ -11,8 +11,9 @@ from typing import Any
 
 import torch
 
+from mps_ds import distributed
+
 from ._replace import replace, sweep
-from .collectives import take_mps
 from .replacements import SUPPORTED, apply, complain
 
 VARIABLE = "MPS_DS_DEEPSPEED"
@@ -116,7 +117,7 @@ def _import() -> Any:
 def _enable(undo: ExitStack, deepspeed: Any) -> None:
     _refuse_engines("enable()")
     sweep(undo, "deepspeed")
-    take_mps(undo)
+    distributed.enable_until(undo)
     try:
         unknown = _replace_parts(undo)
     except (AttributeError, ImportError, KeyError, TypeError) as error:

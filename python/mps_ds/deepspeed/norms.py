@@ -29,7 +29,7 @@ def _norm(grad: torch.Tensor) -> torch.Tensor:
     from mps_ds import ops
 
     entries = _entries(grad)
-    norm = ops.multi_tensor_l2norm([entries]) if is_plain(entries) else entries.float().norm()
+    norm = ops.multi_tensor_l2norm([entries]) if is_plain(entries) else entries.norm().float()
     assert isinstance(norm, torch.Tensor)
     return norm
 
