@@ -212,8 +212,8 @@ MESSAGES = (
     # DeepSpeed.
     Message(
         "mps_ds.deepspeed: there is no mps device",
-        "enable() was called where PyTorch has no MPS device; the import of deepspeed calls it where "
-        "MPS_DS_DEEPSPEED is set, which child processes inherit",
+        "enable() was called where PyTorch has no MPS device; the import of deepspeed calls it "
+        "where MPS_DS_DEEPSPEED is set, which child processes inherit",
         "`python -m mps_ds.selftest` says why; on Linux set `MPS_DS_SOFT=1`; for DeepSpeed without "
         "this package `unset MPS_DS_DEEPSPEED`",
     ),
