@@ -9,6 +9,7 @@
 
 #if MPS_DS_METAL
 #include "mps/device_facts.h"
+#include "mps/failure.h"
 #include "mps/unified.h"
 #endif
 
@@ -75,6 +76,10 @@ PYBIND11_MODULE(_C, m) {
         return d;
       },
       "What Metal says of the device.");
+  m.def("unsupported_device", &mps_ds::mps::unsupported_device, py::arg("metal3"),
+        py::arg("argument_buffers_tier"), "Empty, or why the kernels cannot run on such a device.");
+  m.def("raise_failure", &mps_ds::mps::raise_failure,
+        "Raises, once, if the GPU failed in a command buffer that holds operations of mps_ds.");
   bind_unified_memory(m);
 #else
   m.attr("has_metal") = false;

@@ -8,9 +8,9 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 if [ $# -eq 0 ]; then set -- csrc/mps/kernels/*.metal; fi
 
-# metal STANDARD MACOS FILE: Metal's standard and the first macOS that has it.
+# metal STANDARD MACOS FILE [OPTIONS]: Metal's standard and the first macOS that has it.
 metal() {
-  xcrun -sdk macosx metal "-std=metal$1" "-mmacosx-version-min=$2" -fno-fast-math -Wall -Werror \
+  xcrun -sdk macosx metal "-std=metal$1" "-mmacosx-version-min=$2" -fno-fast-math "${@:4}" \
     -c "$3" -o /dev/null
 }
 
@@ -31,7 +31,7 @@ for version in 3.1:14.0 3.2:15.0 4.0:26.0; do
     continue
   fi
   for file in "$@"; do
-    if metal "$standard" "$macos" "$file"; then
+    if metal "$standard" "$macos" "$file" -Wall -Werror; then
       echo "Metal $standard: $file"
     else
       echo "Metal $standard: $file DOES NOT COMPILE" >&2

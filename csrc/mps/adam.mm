@@ -12,8 +12,8 @@
 namespace mps_ds::mps {
 
 Library& adam_library() {
-  static Library library("adam", k_adam_source);
-  return library;
+  static Library* library = new Library("adam", k_adam_source);
+  return *library;
 }
 
 namespace {
@@ -97,7 +97,9 @@ int64_t adam_plan_step(int64_t handle, const Tensors& grads, const std::vector<i
 }
 
 void adam_plan_free(int64_t handle) {
-  Plans::get().remove(handle);
+  @autoreleasepool {
+    Plans::get().remove(handle);
+  }
 }
 
 STABLE_TORCH_LIBRARY_IMPL(mps_ds, MPS, m) {

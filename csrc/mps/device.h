@@ -10,7 +10,8 @@ namespace mps_ds::mps {
 // The system's device, made once. Raises where there is none.
 id<MTLDevice> device();
 
-// An NSError's text.
+// What it says.
 std::string describe(NSError* error);
+std::string describe(NSException* exception);
 
 }  // namespace mps_ds::mps

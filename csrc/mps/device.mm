@@ -19,6 +19,19 @@ std::string describe(NSError* error) {
   return error ? [[error localizedDescription] UTF8String] : "no reason given";
 }
 
+std::string describe(NSException* exception) {
+  const char* reason = [[exception reason] UTF8String];
+  return reason ? reason : [[exception name] UTF8String];
+}
+
+std::string unsupported_device(bool metal3, int argument_buffers_tier) {
+  if (metal3 && argument_buffers_tier >= 2) return "";
+  return text("this GPU has ", metal3 ? "" : "no ", "Metal 3 and argument buffers of tier ",
+              argument_buffers_tier,
+              "; the kernels need Metal 3 and tier 2, which every Mac with Apple silicon has and "
+              "virtual machines may lack");
+}
+
 DeviceFacts device_facts() {
   @autoreleasepool {
     id<MTLDevice> d = device();

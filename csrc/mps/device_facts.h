@@ -18,6 +18,9 @@ struct DeviceFacts {
 
 DeviceFacts device_facts();
 
+// Empty, or why the kernels cannot run on such a device.
+std::string unsupported_device(bool metal3, int argument_buffers_tier);
+
 // Compiles the libraries, and the pipelines of plain float32, now rather than at first use.
 void warm_up();
 

@@ -13,7 +13,8 @@ namespace mps_ds::mps {
 // somebody reads. `keep` lives until the GPU is done with the command buffer.
 //
 // Inside `body`, no tensor may be made, copied or dropped, and nothing may commit or wait: PyTorch
-// takes the same queue for those. Exceptions, Objective-C's too, come out as C++ exceptions.
+// takes the same queue for those. Exceptions, Objective-C's too, come out as C++ exceptions; so
+// does a failure of the GPU in what was encoded earlier (failure.h).
 void encode(const std::function<void(id<MTLComputeCommandEncoder>)>& body,
             std::shared_ptr<void> keep);
 

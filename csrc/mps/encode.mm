@@ -3,16 +3,13 @@
 #include <exception>
 
 #include "checks.h"
+#include "mps/device.h"
+#include "mps/failure.h"
 #include "mps/torch_mps.h"
 
 namespace mps_ds::mps {
 
 namespace {
-
-std::string reason_of(NSException* exception) {
-  const char* reason = [[exception reason] UTF8String];
-  return text("mps_ds: ", reason ? reason : [[exception name] UTF8String]);
-}
 
 // The body, with `keep` held by the command buffer, and the end of its encoder.
 void encode_into(id<MTLCommandBuffer> commands,
@@ -20,8 +17,9 @@ void encode_into(id<MTLCommandBuffer> commands,
                  const std::shared_ptr<void>& keep) {
   std::shared_ptr<void> held = keep;
   // Before the body: what it has encoded when it fails runs all the same.
-  [commands addCompletedHandler:^(id<MTLCommandBuffer>) {
+  [commands addCompletedHandler:^(id<MTLCommandBuffer> done) {
     (void)held;  // released with the block, after the GPU is done
+    if ([done status] == MTLCommandBufferStatusError) note_failure(describe([done error]));
   }];
   id<MTLComputeCommandEncoder> encoder = [commands computeCommandEncoder];
   MPS_DS_CHECK(encoder, "Metal gave no compute encoder");
@@ -29,7 +27,7 @@ void encode_into(id<MTLCommandBuffer> commands,
     @try {
       body(encoder);
     } @catch (NSException* exception) {
-      throw std::runtime_error(reason_of(exception));
+      throw std::runtime_error("mps_ds: " + describe(exception));
     }
   } catch (...) {
     [encoder endEncoding];  // an open encoder would break every later commit
@@ -46,7 +44,7 @@ void encode_on_queue(const std::function<void(id<MTLComputeCommandEncoder>)>& bo
     MPS_DS_CHECK(commands, "PyTorch gave no command buffer");
     encode_into(commands, body, keep);
   } @catch (NSException* exception) {
-    throw std::runtime_error(reason_of(exception));
+    throw std::runtime_error("mps_ds: " + describe(exception));
   }
 }
 
@@ -54,6 +52,7 @@ void encode_on_queue(const std::function<void(id<MTLComputeCommandEncoder>)>& bo
 
 void encode(const std::function<void(id<MTLComputeCommandEncoder>)>& body,
             std::shared_ptr<void> keep) {
+  raise_failure();
   // An exception must not cross libdispatch's C frames: carry it out. Blocks copy what they
   // capture, so they get pointers.
   std::exception_ptr failure;

@@ -31,6 +31,7 @@ class Library {
 
   id<MTLLibrary> compiled();
   Owned<id<MTLFunction>> function(const Key& key);
+  Owned<id<MTLComputePipelineState>> make(const Key& key);
 
   const char* family_;
   const char* source_;
@@ -39,7 +40,7 @@ class Library {
   std::map<Key, Owned<id<MTLComputePipelineState>>> pipelines_;
 };
 
-// kernels/<family>.metal
+// kernels/<family>.metal. Never destroyed: the GPU may be at work when the process ends.
 Library& adam_library();
 Library& norm_library();
 Library& scale_library();

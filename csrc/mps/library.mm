@@ -2,6 +2,7 @@
 
 #include "checks.h"
 #include "mps/device.h"
+#include "mps/device_facts.h"
 
 namespace mps_ds::mps {
 
@@ -30,6 +31,9 @@ Owned<MTLCompileOptions*> compile_options() {
 
 id<MTLLibrary> Library::compiled() {
   if (library_) return library_.get();
+  const DeviceFacts facts = device_facts();
+  const std::string unsupported = unsupported_device(facts.metal3, facts.argument_buffers_tier);
+  MPS_DS_CHECK(unsupported.empty(), unsupported);
   NSError* error = nil;
   NSString* source = [NSString stringWithUTF8String:source_];
   library_ = Owned<id<MTLLibrary>>::adopt([device() newLibraryWithSource:source
@@ -53,6 +57,15 @@ Owned<id<MTLFunction>> Library::function(const Key& key) {
   return function;
 }
 
+Owned<id<MTLComputePipelineState>> Library::make(const Key& key) {
+  auto specialised = function(key);
+  NSError* error = nil;
+  auto pipeline = Owned<id<MTLComputePipelineState>>::adopt(
+      [device() newComputePipelineStateWithFunction:specialised.get() error:&error]);
+  MPS_DS_CHECK(pipeline, "no pipeline for ", key.first, ": ", describe(error));
+  return pipeline;
+}
+
 id<MTLComputePipelineState> Library::pipeline(const std::string& kernel,
                                               const std::vector<uint32_t>& constants) {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -60,11 +73,11 @@ id<MTLComputePipelineState> Library::pipeline(const std::string& kernel,
   auto& pipeline = pipelines_[key];
   if (pipeline) return pipeline.get();
   @autoreleasepool {
-    auto specialised = function(key);
-    NSError* error = nil;
-    pipeline = Owned<id<MTLComputePipelineState>>::adopt(
-        [device() newComputePipelineStateWithFunction:specialised.get() error:&error]);
-    MPS_DS_CHECK(pipeline, "no pipeline for ", kernel, ": ", describe(error));
+    @try {  // a GPU of a virtual machine may raise where others give an error
+      pipeline = make(key);
+    } @catch (NSException* exception) {
+      throw std::runtime_error(text("mps_ds: no pipeline for ", kernel, ": ", describe(exception)));
+    }
   }
   return pipeline.get();
 }

@@ -9,8 +9,8 @@
 namespace mps_ds::mps {
 
 Library& norm_library() {
-  static Library library("norm", k_norm_source);
-  return library;
+  static Library* library = new Library("norm", k_norm_source);
+  return *library;
 }
 
 namespace {

@@ -11,8 +11,8 @@
 namespace mps_ds::mps {
 
 Library& scale_library() {
-  static Library library("scale", k_scale_source);
-  return library;
+  static Library* library = new Library("scale", k_scale_source);
+  return *library;
 }
 
 namespace {

@@ -85,6 +85,7 @@ def cpu_views(tensors: Sequence[torch.Tensor], *, writes: bool = True) -> list[t
         _check_shared(tensor)
     if tensors:
         torch.mps.synchronize()
+        C.raise_failure()
     return [_view(tensor, writes) for tensor in tensors]
 
 

@@ -98,6 +98,12 @@ FATAL = {
         "Virtual machines",
         "on the Mac itself",
     ),
+    "a virtual mac": (
+        replace(MAC, gpu_unsupported="this GPU has no Metal 3"),
+        "gpu-unsupported",
+        "this GPU has no Metal 3.",
+        "Mac itself",
+    ),
     "linux, device not asked for": (
         replace(LINUX, software=False, environment={}),
         "software-not-active",

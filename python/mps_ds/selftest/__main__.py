@@ -97,6 +97,7 @@ def run_checks(report: Report, quick: bool) -> None:
         started = time.perf_counter()
         try:
             result.figures = check.run()
+            _raise_what_the_gpu_did()
             kept = bool(result.figures) and all(figure.passed for figure in result.figures)
             result.status = PASSED if kept else FAILED
         except Exception as error:  # whatever it is, the remaining checks still run
@@ -109,6 +110,16 @@ def run_checks(report: Report, quick: bool) -> None:
             result.error = f"{type(error).__name__}: {error}\n{where}".strip()
         result.seconds = time.perf_counter() - started
         print_result(result)
+
+
+def _raise_what_the_gpu_did() -> None:
+    """A failure of the GPU shows in no call of PyTorch's."""
+    import torch
+
+    from mps_ds._native import C
+
+    torch.mps.synchronize()
+    C.raise_failure()
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

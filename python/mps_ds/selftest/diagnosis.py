@@ -170,6 +170,15 @@ def mps_unavailable(machine: Machine) -> Finding | None:
     )
 
 
+def gpu_unsupported(machine: Machine) -> Finding | None:
+    """A Metal device that cannot run the kernels, as in some virtual machines."""
+    if not machine.gpu_unsupported:
+        return None
+    return Finding(
+        "gpu-unsupported", f"{machine.gpu_unsupported}.", "Run on the Mac itself, not in a guest."
+    )
+
+
 def software_forced(machine: Machine) -> Finding | None:
     """A Mac on which someone forced the software device."""
     if machine.system != "Darwin" or not machine.software:
@@ -234,6 +243,7 @@ RULES: tuple[Rule, ...] = (
     software_refused,
     software_not_asked_for,
     mps_unavailable,
+    gpu_unsupported,
     software_forced,
     fallback_enabled,
     memory_limit,

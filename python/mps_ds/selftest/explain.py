@@ -89,6 +89,19 @@ MESSAGES = (
         "that. A ratio of 0.0 takes the limit away, and may make the Mac swap or stop",
     ),
     Message(
+        "the kernels need Metal 3",
+        "a GPU of a virtual machine, which lacks what every Mac with Apple silicon has",
+        "run on the Mac itself, not in a guest",
+    ),
+    Message(
+        "the GPU failed in a command buffer",
+        "a kernel of mps_ds, of PyTorch or of yours read or wrote where it must not, memory "
+        "ran out, or it took too long; PyTorch itself does not report that",
+        "go back to a checkpoint: what was to be written is undefined. The message has "
+        "Metal's reason; run with `MTL_DEBUG_LAYER=1 MTL_SHADER_VALIDATION=1` to find the "
+        "kernel",
+    ),
+    Message(
         "MPS was initialised before fork",
         "a process that was forked uses MPS, as a worker of a data loader does whose data set "
         "makes mps tensors; on a Mac it hangs or is killed instead",

@@ -47,6 +47,8 @@ class Machine:
     """Why that library cannot be loaded."""
     native_metal: bool = False
     """The package was built with its Metal half (not with MPS_DS_BUILD=cpu)."""
+    gpu_unsupported: str = ""
+    """Why the kernels cannot run on this GPU, in the native library's words."""
     software: bool = False
     """`mps` is the software device."""
     software_refused: SoftwareDeviceError | None = None
@@ -97,6 +99,7 @@ def gather() -> Machine:
         native=_library("mps_ds._C"),
         native_error=native_error,
         native_metal=native_metal,
+        gpu_unsupported=_gpu_unsupported() if native_metal and mps_available else "",
         software=_software_active(),
         software_refused=refused,
         environment={name: os.environ[name] for name in VARIABLES if name in os.environ},
@@ -167,6 +170,13 @@ def _native() -> tuple[str | None, bool]:
         cause = error.__cause__ or error
         return f"{type(cause).__name__}: {cause}", False
     return None, bool(C.has_metal)
+
+
+def _gpu_unsupported() -> str:
+    from mps_ds._native import C
+
+    facts = C.device_facts()
+    return str(C.unsupported_device(facts["metal3"], facts["argument_buffers_tier"]))
 
 
 def _software_active() -> bool:
