@@ -17,6 +17,7 @@ collective waits for.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -25,7 +26,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ._ordered_work import c10d, in_order, is_running
+from ._ordered_work import c10d, in_order, is_running, raise_when_late
 from .unified import cpu_views, is_shared
 
 __all__ = ["disable", "enable", "is_enabled"]
@@ -57,7 +58,10 @@ _OUTPUTS: dict[str, frozenset[str]] = {
 }
 
 _library: Any = None
-_asked_for = False  # by a caller of enable(); the layer for DeepSpeed may have needs of its own
+_undo = ExitStack()  # of what else is replaced
+_lock = threading.RLock()
+_asked_for = False  # by a caller of enable()
+_borrowers = 0  # of enable_until()
 
 
 def is_enabled() -> bool:
@@ -75,14 +79,25 @@ def enable() -> None:
         RuntimeError: this PyTorch was built without torch.distributed, or without gloo.
     """
     global _asked_for
-    _install()
-    _asked_for = True
+    with _lock:
+        _install()
+        _asked_for = True
 
 
 def enable_until(undo: ExitStack) -> None:
     """As :func:`enable`, until `undo` is closed; longer where somebody has called that, too."""
-    _install()
-    undo.callback(lambda: None if _asked_for else disable())
+    global _borrowers
+    with _lock:
+        _install()
+        _borrowers += 1
+    undo.callback(_give_back)
+
+
+def _give_back() -> None:
+    global _borrowers
+    with _lock:
+        _borrowers -= 1
+        _uninstall_unless_needed()
 
 
 def _install() -> None:
@@ -98,16 +113,29 @@ def _install() -> None:
             _library.impl(name, partial(_collective, op), "MPS")
     _let_gloo_take_mps()
     _let_meshes_take_mps()
+    kind = c10d.PythonCallbackWork
+    _undo.callback(setattr, kind, "wait", kind.wait)
+    kind.wait = raise_when_late(kind.wait)
 
 
 def disable() -> None:
-    """Undo :func:`enable`: collectives on mps tensors raise NotImplementedError again."""
-    global _library, _asked_for
-    _asked_for = False
-    if _library is None:
+    """Undo :func:`enable`: collectives on mps tensors raise NotImplementedError again.
+
+    Not while DeepSpeed is enabled (:mod:`mps_ds.deepspeed`), which needs them.
+    """
+    global _asked_for
+    with _lock:
+        _asked_for = False
+        _uninstall_unless_needed()
+
+
+def _uninstall_unless_needed() -> None:
+    global _library
+    if _library is None or _asked_for or _borrowers:
         return
     _library._destroy()
     _library = None
+    _undo.close()
     devices = dist.Backend.backend_capability["gloo"]
     if "mps" in devices:
         devices.remove("mps")
@@ -168,11 +196,11 @@ def _is_async(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:
     return True
 
 
-def _group(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> str:
+def _group(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
     for argument, value in zip(op._schema.arguments, args, strict=False):
         if argument.name == "process_group":
-            return str(dist.ProcessGroup.unbox(value).group_name)
-    return ""
+            return dist.ProcessGroup.unbox(value)
+    raise AssertionError(f"{op} has no process group")
 
 
 def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any) -> Any:

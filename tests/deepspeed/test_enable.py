@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import pickle
 import site
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
 
 import mps_ds.deepspeed
 import mps_ds.optim
@@ -172,6 +174,40 @@ def test_collectives_of_others_stay(when) -> None:
         assert collectives.is_enabled() is (when != "never")
     finally:
         collectives.disable()
+
+
+def test_others_do_not_take_collectives_from_deepspeed() -> None:
+    import mps_ds.distributed as collectives
+
+    mps_ds.deepspeed.enable()
+    collectives.enable()
+    collectives.disable()
+    assert collectives.is_enabled()
+    mps_ds.deepspeed.disable()
+    assert not collectives.is_enabled()
+
+
+def test_replaced_methods_can_be_pickled() -> None:
+    mps_ds.deepspeed.enable()
+    try:
+        for method in (torch.Tensor.to, torch.Tensor.copy_):
+            assert pickle.loads(pickle.dumps(method)) is method
+    finally:
+        mps_ds.deepspeed.disable()
+
+
+def test_the_table_of_builders_is_deepspeeds_again() -> None:
+    """In a process where nothing has looked at it before enable(): it is filled when imported."""
+    program = """
+import mps_ds.deepspeed
+mps_ds.deepspeed.enable()
+mps_ds.deepspeed.disable()
+from deepspeed.ops.op_builder.all_ops import ALL_OPS
+print(sorted({type(op).__module__.split(".")[0] for op in ALL_OPS.values()}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['deepspeed']"
 
 
 def test_it_is_in_force_when_it_returns_in_any_thread(monkeypatch) -> None:

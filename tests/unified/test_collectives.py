@@ -157,11 +157,15 @@ def test_waiting_for_a_collective_waits_for_those_before_it(group) -> None:
 
     def work(done: torch.futures.Future, of: str) -> dist.Work:
         started = _ordered_work.c10d._create_work_from_future(done)
-        return _ordered_work.in_order(started, [torch.ones(1)], of)
+        return _ordered_work.in_order(started, [torch.ones(1)], groups[of])
 
     def fail(done: torch.futures.Future) -> None:
         raise RuntimeError("the other side is gone")
 
+    class Group:
+        pass
+
+    groups = {"a": Group(), "b": Group()}
     mps_ds.distributed.enable()
     first, second, elsewhere = (torch.futures.Future() for _ in range(3))
     works = [work(first, "a"), work(second, "a"), work(elsewhere, "b")]

@@ -44,7 +44,13 @@ def outcomes(case: str, folder: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize(
     "case",
-    ["wait_with_a_timeout", "leave_while_one_is_running", "leave_while_the_other_is_gone"],
+    [
+        "wait_with_a_timeout",
+        "time_out_often",
+        "give_up_on_a_group",
+        "leave_while_one_is_running",
+        "leave_while_the_other_is_gone",
+    ],
 )
 def test_processes_end_well(case: str, tmp_path) -> None:
     for status, said in outcomes(case, tmp_path):

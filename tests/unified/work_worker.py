@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ import torch.distributed as dist
 
 import mps_ds.distributed
 
-folder = Path(sys.argv[3])
+this, folder = int(sys.argv[2]), Path(sys.argv[3])
 
 
 def tell(event: str) -> None:
@@ -45,6 +46,8 @@ def wait_with_a_timeout(rank: int) -> None:
         start = time.monotonic()
         with pytest.raises(RuntimeError, match=r"(?i)timed out"):
             work.wait(timedelta(seconds=0.2))
+        assert not work.is_completed()
+        assert not work.get_future().done()
         assert 0.19 < time.monotonic() - start < 60
     tell("timed out")
     assert second.wait()
@@ -54,22 +57,72 @@ def wait_with_a_timeout(rank: int) -> None:
     assert first.wait()
 
 
+def time_out_often(rank: int) -> None:
+    """Waits that end early keep nothing."""
+    if rank == 1:
+        await_event("timed out")
+        for _ in range(4):
+            all_reduce(1 << 20)[1].wait()
+        return
+    before = torch.mps.current_allocated_memory()
+    started = [all_reduce(1 << 20) for _ in range(4)]
+    for _, work in started:
+        for _ in range(3):
+            with pytest.raises(RuntimeError, match=r"(?i)timed out"):
+                work.wait(timedelta(seconds=0.01))
+    tell("timed out")
+    for x, work in started:
+        work.wait()
+        assert work.get_future().wait()[0].data_ptr() == x.data_ptr()
+    del started, x, work
+    gc.collect()
+    torch.mps.synchronize()
+    assert torch.mps.current_allocated_memory() == before
+
+
+def give_up_on_a_group(rank: int) -> None:
+    """Another group, which gets the name of one that was destroyed, has nothing to do with it."""
+    if rank == 0:
+        all_reduce()
+        with pytest.raises(RuntimeError, match=r"(?i)timed out"):
+            all_reduce()[1].wait(timedelta(seconds=0.1))
+        tell("timed out")
+    else:
+        await_event("timed out")
+    dist.destroy_process_group()
+    start("second store")
+    began = time.monotonic()
+    x, work = all_reduce()
+    work.wait()
+    assert x.eq(3).all()
+    assert time.monotonic() - began < 60
+
+
+def start(store: str) -> None:
+    dist.init_process_group(
+        "gloo",
+        init_method=f"file://{folder / store}",
+        rank=this,
+        world_size=2,
+        timeout=timedelta(seconds=100),
+    )
+
+
 def leave_while_one_is_running(rank: int) -> None:
     """The script ends, and the other comes when Python is on its way out."""
     if rank == 1:
+        another = dist.new_group()
         await_event("leaving", and_then=0.5)
         x, work = all_reduce()
         work.wait()
         assert x.eq(3).all()
+        await_event("leaving", and_then=0.5)
+        dist.all_reduce(torch.ones(3, device="mps"), group=another)
         return
+    another = dist.new_group()
+    dist.all_reduce(torch.ones(3, device="mps"), group=another, async_op=True)
     all_reduce()
-    all_reduce_of_another_group()
     tell("leaving")
-
-
-def all_reduce_of_another_group() -> None:
-    alone = dist.new_group([0], use_local_synchronization=True)
-    dist.all_reduce(torch.ones(3, device="mps"), group=alone, async_op=True)
 
 
 def fail_while_one_is_running(rank: int) -> None:
@@ -94,6 +147,8 @@ CASES: dict[str, Callable[[int], None]] = {
     case.__name__: case
     for case in (
         wait_with_a_timeout,
+        time_out_often,
+        give_up_on_a_group,
         leave_while_one_is_running,
         fail_while_one_is_running,
         leave_while_the_other_is_gone,
@@ -102,12 +157,5 @@ CASES: dict[str, Callable[[int], None]] = {
 
 if __name__ == "__main__":
     mps_ds.distributed.enable()
-    this = int(sys.argv[2])
-    dist.init_process_group(
-        "gloo",
-        init_method=f"file://{folder / 'store'}",
-        rank=this,
-        world_size=2,
-        timeout=timedelta(seconds=100),
-    )
+    start("store")
     CASES[sys.argv[1]](this)

@@ -18,9 +18,8 @@ from .replacements import SUPPORTED, apply, complain
 
 VARIABLE = "MPS_DS_DEEPSPEED"
 
-_lock = threading.RLock()
+_lock = threading.Lock()
 _undo: ExitStack | None = None
-_enabling = False  # by the thread that holds the lock
 
 
 def is_enabled() -> bool:
@@ -51,7 +50,7 @@ def enable() -> None:
             supported versions. Without it they give one warning that names the functions that stay
             DeepSpeed's own.
     """
-    global _undo, _enabling
+    global _undo
     if is_enabled():
         return
     _check_device()
@@ -59,15 +58,11 @@ def enable() -> None:
     # the thread that does so would wait for a lock whose holder waits for the import.
     deepspeed = _import()
     with _lock:
-        if is_enabled() or _enabling:
+        if is_enabled():
             return
-        _enabling = True
-        try:
-            with ExitStack() as undo:
-                _enable(undo, deepspeed)
-                _undo = undo.pop_all()
-        finally:
-            _enabling = False
+        with ExitStack() as undo:
+            _enable(undo, deepspeed)
+            _undo = undo.pop_all()
 
 
 def disable() -> None:

@@ -20,6 +20,7 @@ _FOLDER = "deepspeed.ops.op_builder."
 def rebind(undo: ExitStack) -> None:
     """Bind everything to our accelerator; `undo` binds it back."""
     from deepspeed.accelerator import get_accelerator, set_accelerator
+    from deepspeed.ops.op_builder import all_ops  # noqa: F401 - fills its table with DeepSpeed's
 
     before = get_accelerator()
     ours = MPSAccelerator()

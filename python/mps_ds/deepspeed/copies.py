@@ -41,6 +41,7 @@ def make_blocking(undo: ExitStack) -> None:
         return result
 
     for name, ours in (("copy_", copy_), ("to", to)):
+        ours.__module__, ours.__qualname__ = "torch", f"Tensor.{name}"  # for pickle
         replace(undo, torch.Tensor, name, ours)
 
 
