@@ -42,8 +42,9 @@ def test_every_kernel_is_compiled_for_every_version(compile_shaders):
     for standard, macos in [("3.1", "14.0"), ("3.2", "15.0"), ("4.0", "26.0")]:
         own = [c for c in calls if f"-std=metal{standard} -mmacosx-version-min={macos}" in c]
         assert {Path(c.split(" -c ")[1].split()[0]).name for c in own} == KERNELS | {"empty.metal"}
-    assert all("-sdk macosx metal" in c and "-Werror" in c for c in calls)
-    assert all("-fno-fast-math" in c for c in calls)
+    assert all("-sdk macosx metal" in c and "-fno-fast-math" in c for c in calls)
+    # A warning about an option is no sign that there is no compiler.
+    assert all(("-Werror" in c) is ("empty.metal" not in c) for c in calls)
 
 
 def test_without_a_compiler_nothing_passes(compile_shaders):
