@@ -187,6 +187,20 @@ def test_others_do_not_take_collectives_from_deepspeed() -> None:
     assert not collectives.is_enabled()
 
 
+def test_what_was_there_before_is_there_again(monkeypatch) -> None:
+    import deepspeed.ops
+
+    monkeypatch.setenv("MPS_DS_DEEPSPEED", "yes")
+    before = {"something": True}
+    monkeypatch.setattr(deepspeed.ops, "__compatible_ops__", before, raising=False)
+    mps_ds.deepspeed.enable()
+    assert deepspeed.ops.__compatible_ops__["fused_adam"]
+    mps_ds.deepspeed.disable()
+    assert deepspeed.ops.__compatible_ops__ is before
+    assert before == {"something": True}
+    assert os.environ["MPS_DS_DEEPSPEED"] == "yes"
+
+
 def test_replaced_methods_can_be_pickled() -> None:
     mps_ds.deepspeed.enable()
     try:

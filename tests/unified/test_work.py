@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 
 import mps_ds.distributed
+from mps_ds import _ordered_work
 
 if not torch.backends.mps.is_available():
     pytest.skip("no mps device in this build", allow_module_level=True)
@@ -92,6 +93,22 @@ def test_a_collective_that_is_done_holds_no_memory(group, waits: bool) -> None:
     assert allocated() >= before + BYTES
     del x, work, future
     assert allocated() == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_a_forked_process_does_not_wait_for_its_parents_collectives(group) -> None:
+    """When it ends: gloo's threads are not in it, so it would wait for ever."""
+    pending = torch.futures.Future()
+    started = _ordered_work.c10d._create_work_from_future(pending)
+    work = _ordered_work.in_order(started, [], group)
+    child = os.fork()
+    if child == 0:
+        os._exit(len(_ordered_work._unfinished) + _ordered_work.is_running(group))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert _ordered_work.is_running(group)
+    pending.set_result([])
+    assert work.wait()
+    assert not _ordered_work.is_running(group)
 
 
 def test_work_holds_its_own_tensors_and_no_others(group) -> None:
