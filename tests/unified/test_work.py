@@ -111,6 +111,21 @@ def test_a_forked_process_does_not_wait_for_its_parents_collectives(group) -> No
     assert not _ordered_work.is_running(group)
 
 
+def test_collectives_of_a_group_find_those_before_them(group) -> None:
+    pending = torch.futures.Future()
+    started = _ordered_work.c10d._create_work_from_future(pending)
+    first = _ordered_work.in_order(started, [], group)
+    second = dist.all_reduce(torch.ones(2, device="mps"), async_op=True)
+    elsewhere = dist.all_reduce(
+        torch.ones(2, device="mps"), group=dist.new_group([0]), async_op=True
+    )
+    assert elsewhere.wait()
+    assert not second.is_completed()
+    pending.set_result([])
+    assert second.wait()
+    assert first.is_completed()
+
+
 def test_work_holds_its_own_tensors_and_no_others(group) -> None:
     before = allocated()
     works = [dist.all_reduce(torch.ones(BYTES // 4, device="mps"), async_op=True) for _ in range(4)]
