@@ -58,19 +58,26 @@ void race() {
   other.join();
 }
 
+void await(const std::atomic<bool>& flag) {
+  while (!flag.load(std::memory_order_relaxed)) std::this_thread::yield();
+}
+
 // The host changes what a handler has changed, and waits only then: that it came later says
-// nothing.
+// nothing. The handler waits until the commit is over: its locks may put the two in order.
 void race_with_a_handler() {
   Host host;
   int value = 0, *value_here = &value;
+  std::atomic<bool> committed{false}, *committed_here = &committed;
   std::atomic<bool> changed{false}, *changed_here = &changed;
   id<MTLCommandBuffer> commands = [host.queue.get() commandBuffer];
   [commands addCompletedHandler:^(id<MTLCommandBuffer>) {
+    await(*committed_here);
     ++*value_here;
     changed_here->store(true, std::memory_order_relaxed);
   }];
   [commands commit];
-  while (!changed.load(std::memory_order_relaxed)) std::this_thread::yield();
+  committed.store(true, std::memory_order_relaxed);
+  await(changed);
   ++value;
   [commands waitUntilCompleted];
 }
