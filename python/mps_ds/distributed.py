@@ -136,11 +136,6 @@ def _uninstall_unless_needed() -> None:
     _library._destroy()
     _library = None
     _undo.close()
-    devices = dist.Backend.backend_capability["gloo"]
-    if "mps" in devices:
-        devices.remove("mps")
-    if vars(torch.mps).get("is_initialized") is _is_initialized:
-        del torch.mps.is_initialized  # type: ignore[attr-defined]
 
 
 def _let_gloo_take_mps() -> None:
@@ -148,18 +143,16 @@ def _let_gloo_take_mps() -> None:
     devices = dist.Backend.backend_capability["gloo"]
     if "mps" not in devices:
         devices.append("mps")
+        _undo.callback(devices.remove, "mps")
     for group in list(dist.distributed_c10d._world.pg_map):
         _share_gloo(group, "cpu", "mps")
-
-
-def _is_initialized() -> bool:
-    return torch.backends.mps.is_available()
 
 
 def _let_meshes_take_mps() -> None:
     """A device mesh asks whether it must choose the device; there is but one."""
     if not hasattr(torch.mps, "is_initialized"):
-        torch.mps.is_initialized = _is_initialized  # type: ignore[attr-defined]
+        torch.mps.is_initialized = torch.backends.mps.is_available  # type: ignore[attr-defined]
+        _undo.callback(delattr, torch.mps, "is_initialized")
 
 
 def _share_gloo(group: Any, owner: str, device: str) -> None:
@@ -174,9 +167,8 @@ def _share_gloo(group: Any, owner: str, device: str) -> None:
 
 def _collective(op: torch._ops.OpOverload, *args: Any) -> Any:
     """Any operator of c10d: call it on CPU tensors in place of those on mps."""
-    for argument, value in zip(op._schema.arguments, args, strict=False):
-        if argument.name == "process_group":  # made for mps alone, it lacks what is called here
-            _share_gloo(dist.ProcessGroup.unbox(value), "mps", "cpu")
+    group = dist.ProcessGroup.unbox(_argument(op, args, "process_group"))
+    _share_gloo(group, "mps", "cpu")  # made for mps alone, it lacks what is called here
     if op._schema.name == "c10d::_allgather_base_" and args[1].dim() == 0:
         # NCCL takes a number, so programs have it; gloo wants the shape of its share of the output.
         args = (args[0], args[1].view(1), *args[2:])
@@ -189,18 +181,12 @@ def _collective(op: torch._ops.OpOverload, *args: Any) -> Any:
     return _results(op, args, on_cpu)
 
 
-def _is_async(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> bool:
+def _argument(op: torch._ops.OpOverload, args: tuple[Any, ...], name: str) -> Any:
+    """The value of one argument; None where the operator has no such argument."""
     for argument, value in zip(op._schema.arguments, args, strict=False):
-        if argument.name == "async_op":
-            return bool(value)
-    return True
-
-
-def _group(op: torch._ops.OpOverload, args: tuple[Any, ...]) -> Any:
-    for argument, value in zip(op._schema.arguments, args, strict=False):
-        if argument.name == "process_group":
-            return dist.ProcessGroup.unbox(value)
-    raise AssertionError(f"{op} has no process group")
+        if argument.name == name:
+            return value
+    return None
 
 
 def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any) -> Any:
@@ -209,8 +195,9 @@ def _results(op: torch._ops.OpOverload, args: tuple[Any, ...], on_cpu: Any) -> A
         return None
     # (outputs, work) or work alone; an operator returns its first argument as its outputs.
     work = on_cpu[1] if isinstance(on_cpu, tuple) else on_cpu
-    group = _group(op, args)
-    if _is_async(op, args) or is_running(group):
+    group = dist.ProcessGroup.unbox(_argument(op, args, "process_group"))
+    # Operators without the argument are asynchronous.
+    if _argument(op, args, "async_op") is not False or is_running(group):
         work = in_order(dist.Work.unbox(work), _tensors(args[0]), group).boxed()
     return (args[0], work) if isinstance(on_cpu, tuple) else work
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from comm_cases import CASES
-from training_worker import finish, start
+from training_worker import finish, outcomes, start
 
 
 def plain(value: object) -> object:
@@ -20,13 +19,7 @@ def plain(value: object) -> object:
 
 def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
     start(device, rank, processes, store)
-    told: dict[str, list[object] | str] = {}
-    for name in CASES:
-        if name in names:
-            try:
-                told[name] = [plain(value) for value in CASES[name](rank)]
-            except Exception:
-                told[name] = traceback.format_exc()
+    told = outcomes(CASES, names, lambda name: [plain(value) for value in CASES[name](rank)])
     torch.save(told, results)
     finish()
 

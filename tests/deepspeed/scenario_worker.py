@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import sys
-import traceback
 from pathlib import Path
 
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from scenarios import SCENARIOS, Run
-from training_worker import finish, start
+from training_worker import finish, outcomes, start
 
 
 def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
     start(device, rank, processes, store)
     run = Run(device, rank, processes, Path(results).parent)
-    told: dict[str, list[float] | str] = {}
-    for name in SCENARIOS:
-        if name in names:
-            try:
-                told[name] = SCENARIOS[name](run)
-            except Exception:
-                told[name] = traceback.format_exc()
-    torch.save(told, results)
+    torch.save(outcomes(SCENARIOS, names, lambda name: SCENARIOS[name](run)), results)
     finish()
 
 

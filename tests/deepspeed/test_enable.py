@@ -158,6 +158,11 @@ def test_what_others_put_over_ours_stays(monkeypatch) -> None:
         set_accelerator(before)
 
 
+def in_a_process(arguments, environment=None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
 @pytest.mark.parametrize("when", ["before", "meanwhile", "never"])
 def test_collectives_of_others_stay(when) -> None:
     import mps_ds.distributed as collectives
@@ -219,7 +224,7 @@ mps_ds.deepspeed.disable()
 from deepspeed.ops.op_builder.all_ops import ALL_OPS
 print(sorted({type(op).__module__.split(".")[0] for op in ALL_OPS.values()}))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = in_a_process(["-c", program])
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "['deepspeed']"
 
@@ -495,9 +500,7 @@ def test_before_the_import_and_in_spawned_children(tmp_path) -> None:
     program.write_text(PROGRAM if sys.platform != "darwin" else PROGRAM.replace(".softmps", ""))
     environment = {k: v for k, v in os.environ.items() if k != "MPS_DS_DEEPSPEED"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, program], env=environment, capture_output=True, text=True, timeout=300
-    )
+    done = in_a_process([program], environment)
     assert done.returncode == 0, done.stderr
     said = [line for line in done.stdout.splitlines() if line.startswith("mps_ds")]
     assert said == ["mps_ds.deepspeed.accelerator mps_ds.deepspeed.builders"] * 2, done.stdout
@@ -515,13 +518,7 @@ def test_the_hook_enables_a_program_that_knows_nothing_of_this_package() -> None
     environment = {**os.environ, "MPS_DS_DEEPSPEED": "1"}
     if sys.platform != "darwin":
         environment["MPS_DS_SOFT"] = "1"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = in_a_process(["-c", program], environment)
     assert done.stdout.split()[-1:] == ["mps_ds.deepspeed.accelerator"], done.stderr
 
 
@@ -549,13 +546,7 @@ def test_an_import_with_the_hook_beside_enable_ends(tmp_path) -> None:
     program = THREADS if sys.platform != "darwin" else THREADS.replace("import mps_ds.softmps", "")
     environment = {**os.environ, "MPS_DS_DEEPSPEED": "1"}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = in_a_process(["-c", program], environment)
     assert done.stdout.splitlines()[-1:] == ["False False True"], done.stderr
 
 

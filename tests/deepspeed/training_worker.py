@@ -11,7 +11,9 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -72,15 +74,23 @@ def finish() -> None:
     deepspeed.comm.destroy_process_group()
 
 
-def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
-    start(device, rank, processes, store)
-    told: dict[str, dict[str, list[float]] | str] = {}
-    for case in CASES:
+def outcomes(
+    cases: Iterable[Any], names: set[str], run: Callable[[Any], Any]
+) -> dict[str, Any | str]:
+    """What `run` makes of each of the named cases, or how it failed."""
+    told = {}
+    for case in cases:
         if str(case) in names:
             try:
-                told[str(case)] = train(case, rank, processes, device)
+                told[str(case)] = run(case)
             except Exception:
                 told[str(case)] = traceback.format_exc()
+    return told
+
+
+def main(device: str, rank: int, processes: int, store: str, results: str, names: set[str]) -> None:
+    start(device, rank, processes, store)
+    told = outcomes(CASES, names, lambda case: train(case, rank, processes, device))
     torch.save(told, results)
     finish()
 
